@@ -56,6 +56,7 @@ def whole(path):
     return python(path).states.sha256()
 
 
+@pytest.mark.thorough
 def test_a_checkpoint_of_c_has_the_bytes_of_one_of_python(path, tmp_path):
     python(path, tmp_path / "python", keep=100)
     in_c(path, tmp_path / "c", checkpoints={"keep": 100})

@@ -34,6 +34,7 @@ def net(path, folder):
     return Net(path, folder)
 
 
+@pytest.mark.thorough
 @needs_cc
 def test_python_reads_the_states_that_c_saved_and_c_those_of_python(path, net, tmp_path):
     rng = np.random.default_rng(2)
@@ -49,6 +50,7 @@ def test_python_reads_the_states_that_c_saved_and_c_those_of_python(path, net, t
     assert net.sha256() == run.states.sha256()
 
 
+@pytest.mark.thorough
 @needs_cc
 def test_a_library_begins_with_the_weights_of_a_saved_run(path, tmp_path):
     run = prograd.load(path, engine="native.avx2", threads=1)
@@ -145,6 +147,7 @@ def sentence_of_python(run, feeds):
     return str(caught.value)
 
 
+@pytest.mark.thorough
 @needs_cc
 def test_a_schedule_needs_the_length_of_the_run(tmp_path):
     net = Net(EXAMPLES / "digits_mlp.pb", tmp_path / "out", "--cpu", "avx2")
@@ -165,6 +168,7 @@ def test_a_full_disk_leaves_the_old_file(net, tmp_path):
     assert target.read_bytes() == old
 
 
+@pytest.mark.thorough
 @needs_cc
 def test_truth_values_are_0_or_1(tmp_path):
     program = Program("masked", seed=3)
@@ -198,6 +202,7 @@ def test_the_headers_are_c99_and_c17(folder):
             subprocess.run(["c++", "-std=c++17", "-x", "c++", *strict, header], cwd=folder, check=True)
 
 
+@pytest.mark.thorough
 @needs_cc
 def test_names_of_the_program_and_of_the_example_are_no_names_of_parameters(tmp_path):
     program = Program("sharpness", seed=3)

@@ -21,6 +21,7 @@ def initialise(net, seed):
     net.must("initialise", ctypes.c_int64(seed))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "options",
     [

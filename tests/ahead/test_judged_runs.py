@@ -84,6 +84,7 @@ def plateau(folder, monitor=None, mode=None, **training):
     return folder / "plateau.pb"
 
 
+@pytest.mark.thorough
 def test_plateaus_patience_and_ranked_checkpoints_are_those_of_python(tmp_path):
     path = plateau(tmp_path, evaluate="test", best_checkpoints=3)
     _, result, _ = assert_same_run(path, tmp_path, settings={"patience": 7, "factor": 0.25})

@@ -97,12 +97,13 @@ def feeds_of(rng, rows=32):
     }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("mixed", ["bfloat16", None])
 def test_mixed_precision_has_the_bits_of_the_native_engine(tmp_path, mixed):
     assert_twins(network(tmp_path / "network.pb", mixed=mixed), tmp_path / "out", "avx2", 4)
 
 
+@pytest.mark.thorough
 def test_a_prediction_sees_the_weights_of_the_last_step(tmp_path):
     path = network(tmp_path / "network.pb")
     net, rng = Net(path, tmp_path / "out", "--cpu", "avx2"), np.random.default_rng(1)
@@ -166,6 +167,7 @@ def looping(path):
     return path
 
 
+@pytest.mark.thorough
 def test_loops_and_branches_come_along(tmp_path):
     assert_twins(looping(tmp_path / "looping.pb"), tmp_path / "out", "avx2", 6)
 

@@ -78,6 +78,7 @@ def test_short_code_is_short():
     assert size(library(DIGITS, "wasm32")) < 80_000
 
 
+@pytest.mark.thorough
 @needs_cc
 @pytest.mark.parametrize(
     "name", ["digits_mlp", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("digits_cnn", "decoder"))]

@@ -28,6 +28,7 @@ def assert_same_run(path, folder, epochs=0, engine="avx2"):
     return result, heard
 
 
+@pytest.mark.thorough
 def test_the_digits_end_with_the_hash_of_python(tmp_path):
     result, heard = assert_same_run(EXAMPLES / "digits_mlp.pb", tmp_path / "out", epochs=3)
     losses = [value for _, is_evaluation, name, value in heard if name == "loss" and not is_evaluation]
@@ -65,6 +66,7 @@ def test_a_run_that_improves_no_longer_ends_early(tmp_path):
     assert 2 < len({epoch for epoch, *_ in heard}) < 40
 
 
+@pytest.mark.thorough
 def test_a_run_that_no_library_makes_says_why(tmp_path):
     path = classifier(tmp_path, epochs=4)
     net = Net(path, tmp_path / "out", "--cpu", "avx2")

@@ -79,7 +79,7 @@ TRAINERS = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.thorough
 @pytest.mark.parametrize("frozen", [ENCODER, ["encoder.w"], ["head.w"]], ids=str)
 @pytest.mark.parametrize("name", TRAINERS)
 def test_freezing_is_as_if_it_had_been_declared(name, frozen):
@@ -155,6 +155,7 @@ def command(folder, *words) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.thorough
 def test_files_are_frozen_and_thawed(tmp_path):
     path = saved(tmp_path)
     done = command(tmp_path, "freeze", "p.pb", "--states", "encoder.*", "-o", "frozen.pb")

@@ -35,7 +35,7 @@ def trained(path) -> runtime.Run:
     return run
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("path", [*EXAMPLES, *CORPUS], ids=lambda path: path.stem)
 def test_a_file_to_which_nothing_is_added_compiles_to_itself(path):
     desc = load(path)

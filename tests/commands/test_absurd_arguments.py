@@ -74,7 +74,7 @@ def calls(verb: Verb, value: str) -> Iterator[list[str]]:
         yield [word, *files, *more, f"{flag}={value}", *at_last]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "value",
     [*ABSURD, *(pytest.param(value, marks=pytest.mark.thorough) for value in MORE_ABSURD)],

@@ -323,6 +323,7 @@ def changed(value: Any) -> Any:
     return value + ("x" if isinstance(value, str) else b"x" if isinstance(value, bytes) else 1)
 
 
+@pytest.mark.thorough
 def test_no_field_of_a_program_can_change_unnoticed(tmp_path: Path):
     original = load(save_run(rich(), tmp_path))
     program = pb.ProgramDesc.FromString(original.SerializeToString())

@@ -38,7 +38,7 @@ def test_both_kinds_of_files_have_the_same_curves(folder: Path):
     assert [c.best for c in read_curves(Path("a.jsonl"), "a") if c.of == "test"] == [21, 21]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.thorough
 @pytest.mark.parametrize("suffix", ["svg", "png", "html"])
 def test_several_runs_are_one_picture_with_the_same_bytes_each_time(folder: Path, capsys, suffix):
     for name in ("one", "two"):

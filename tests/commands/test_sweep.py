@@ -40,6 +40,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.thorough
 def test_the_best_run_stands_first_a_failed_one_last_and_the_command_gives_the_same_bits(folder, capsys):
     code, out, err = run(capsys, "sweep", "p.pb", "--set", "rate=1e-3,1e30,0.05", "--jobs", 2, "--results", "r.jsonl")
     assert code == 1
@@ -123,6 +124,7 @@ def test_seeds_of_equal_settings_are_summed_up_as_mean_and_deviation_the_best_me
     assert [*seed_table(program, done[::3])] == []
 
 
+@pytest.mark.thorough
 def test_a_sweep_of_seeds_prints_their_means_before_its_last_line(folder, capsys):
     code, out, _ = run(capsys, "sweep", "p.pb", "--set", "rate=1e-3,0.05", "--seeds", 2, "-q")
     assert code == 0
@@ -258,6 +260,7 @@ def _children(number: int) -> list[str]:
     return [line for task in Path(f"/proc/{number}/task").iterdir() for line in (task / "children").read_text().split()]
 
 
+@pytest.mark.thorough
 def test_parts_make_every_run_once_and_their_files_give_the_table_of_all(folder, capsys):
     words = ["sweep", "p.pb", "--set", "rate=1e-3,1e-2,0.05", "--seeds", 1, "-q"]
     _, whole, _ = run(capsys, *words)

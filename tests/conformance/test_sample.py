@@ -28,6 +28,7 @@ SAMPLES = [
 """Kind, engine, and the distance of the cases that are run."""
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize(("kind", "engine", "every"), SAMPLES)
 def test_every_sampled_case_passes_unless_the_list_has_it(kind: str, engine: str, every: int):
     listed = {name for name, own, _ in rows() if own == kind}

@@ -55,6 +55,7 @@ def gated(row: Value, c: Value, w: Value, u: Value, b: Value) -> Value:
     return keep * c + (1.0 - keep) * ops.tanh(row @ u + (keep * c) @ w + b)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("cell", [plain, gated])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("save", ["all", "carries"])

@@ -51,6 +51,7 @@ def arena(compiled: Compiled) -> int:
     return max(b.plan.arena_bytes for entry in compiled.desc.entries for b in entry.bindings)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["scan", "reverse", "random", "while"])
 def test_a_budget_lets_gradients_of_loops_compute_again_with_equal_bits(kind: str):
     compiled = program(kind)

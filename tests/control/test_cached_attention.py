@@ -58,6 +58,7 @@ def test_a_loop_over_positions_has_the_values_and_gradients_of_all_at_once(engin
             np.testing.assert_allclose(one[name], other[name], rtol=2e-5, atol=2e-6, err_msg=name)
 
 
+@pytest.mark.thorough
 def test_ordinary_sizes_too():
     x = np.random.default_rng(5).normal(size=(4, 24, 64)).astype(np.float32)
     for one, other in zip(trained(in_a_loop, "native", x), trained(at_once, "native", x), strict=True):

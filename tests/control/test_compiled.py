@@ -130,6 +130,7 @@ IN_PLACE: dict[str, Callable[[Value, Value], Value]] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("size", [3, 40])
 @pytest.mark.parametrize("update", IN_PLACE)
 def test_a_carry_is_overwritten_only_where_nothing_reads_it_any_more(update: str, size: int):

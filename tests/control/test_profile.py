@@ -41,6 +41,7 @@ def profiled(engine: str, capsys: pytest.CaptureFixture[str], entry: str, *more:
     return capsys.readouterr().out
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("threads", ["1", "2"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_ops_in_blocks_are_listed_with_their_calls(engine: str, threads: str, capsys: pytest.CaptureFixture[str]):
@@ -59,6 +60,7 @@ def test_ops_in_blocks_are_listed_with_their_calls(engine: str, threads: str, ca
         assert calls["iterations of scan on 2 threads" if threads == "2" else "cumsum in scan"] >= 1
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_table_has_its_own_title_and_no_memory(engine: str, capsys: pytest.CaptureFixture[str]):
     if engine == "native":

@@ -17,6 +17,7 @@ def faults(seed: int, *judges: str) -> list[str]:
     return [text for text in judged(seed, judges) if not text.startswith("skipped")]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", [1, 4, 9, 14, 16, 19])
 def test_random_programs_have_the_gradients_of_differences(seed: int):
     assert faults(seed, "differences") == []
@@ -27,6 +28,7 @@ def test_random_programs_have_the_bits_of_other_ways_to_run(seed: int):
     assert faults(seed, "bits") == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [4, 19])
 def test_random_programs_have_the_results_of_the_native_engine(seed: int):
     assert faults(seed, "native") == []

@@ -100,7 +100,7 @@ def require_close(found: list[dict[str, np.ndarray]], wanted: list[dict[str, np.
             np.testing.assert_allclose(one[name], other[name], rtol=1e-4, atol=2e-6, err_msg=name)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @ENGINES
 @pytest.mark.parametrize("kind", CELLS)
 def test_a_scan_trains_as_the_operator_does(kind: str, engine: str):
@@ -137,6 +137,7 @@ def nested(program: Program, name: str, x: Value, lengths: Value | None) -> Valu
     return ops.transpose(ops.scan(step, first, parts)[1], axis=(1, 0, 2))
 
 
+@pytest.mark.thorough
 @ENGINES
 def test_a_scan_of_scans_trains_as_operators_of_words_and_of_letters_do(engine: str):
     found = trained(nested, engine, with_lengths=False)

@@ -80,7 +80,7 @@ CASES: dict[str, Callable[[Value, Value], Value]] = {
 }
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES)
 def test_a_map_has_the_bits_of_one_thread(case: str):
     program = Program(case, seed=4)
@@ -102,7 +102,7 @@ RESULTS: dict[str, Callable[[Value], tuple[Value, ...]]] = {
 }
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("length", [8, 9, 300])
 @pytest.mark.parametrize("case", RESULTS)

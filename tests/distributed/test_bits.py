@@ -34,7 +34,7 @@ def test_any_number_of_processes_trains_to_the_states_of_one(count, engine, fold
     assert by_ranks(count, folder, engine).field("state_sha256") == wanted[engine]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ENGINES)
 def test_metrics_and_checkpoints_are_written_once_and_any_number_of_processes_goes_on(engine, folder, wanted):
     run = f"run-{engine}"
@@ -50,7 +50,7 @@ def test_metrics_and_checkpoints_are_written_once_and_any_number_of_processes_go
     assert alone(run_of(engine, *kept, "--resume"), folder).field("state_sha256") == wanted[engine]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ENGINES)
 def test_evaluation_and_prediction_have_the_bits_of_one_process(engine, folder):
     for entry, rows in (("evaluate", "test"), ("predict", "train")):

@@ -32,6 +32,7 @@ def saved(folder: Path, rows: int) -> None:
     program.compile(batch=8, shards=2).save(folder / "p.pb")
 
 
+@pytest.mark.sampled(3)
 @starts_jobs
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("zero", [[], ["--zero"]])

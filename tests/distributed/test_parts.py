@@ -41,7 +41,7 @@ def predicted(capsys, name: str, *more: str) -> bytes:
     return np.load(f"{name}.npy").tobytes()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("parts", [1, 3, 4])
 def test_parts_joined_are_the_prediction_of_one_process(parts, engine, folder, capsys):

@@ -62,7 +62,7 @@ def predict(*more: str, engine: str = "native") -> list[str]:
     return ["execute", "p.pb", "--entry", "predict", "-q", "--threads", "1", "--engine", engine, *more]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_table_of_new_rows_has_the_bytes_of_one_process(engine, folder):
     one = alone(predict("--data", "new.csv", "--out", f"{engine}-one.csv", engine=engine), folder)

@@ -16,6 +16,7 @@ def trained(program):
     return program.blocks[next(e for e in program.entries if e.name == "train").bindings[0].block]
 
 
+@pytest.mark.thorough
 def test_show_prints_the_step_of_a_rank_with_its_exchanges(folder, capsys):
     path = folder / "net.pb"
     code, out, err = run_compiler(capsys, "show", path, "--entry", "train", "--bound", "--rank", "1/4", "--zero")
@@ -63,6 +64,7 @@ def test_the_bytes_of_all_ranks_are_those_that_a_tree_needs(cuts):
     assert sent == 2 * (ranks - 1) * nbytes, "2 (n - 1) / n of the bytes by each of n ranks"
 
 
+@pytest.mark.thorough
 @starts_jobs
 def test_the_exchanges_of_a_run_can_be_profiled(folder):
     words = ["profile", "net.pb", "--engine", "native", "--threads", "1", "--mpi", "--zero", "--by", "type"]

@@ -35,7 +35,7 @@ def spilled() -> pb.ProgramDesc:
     return program
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ENGINES)
 def test_loops_frozen_parameters_averages_and_budgets_keep_the_results_of_shards(engine, tmp_path):
     whole, _ = trained(combined().compile(batch=64), engine)
@@ -47,7 +47,7 @@ def test_loops_frozen_parameters_averages_and_budgets_keep_the_results_of_shards
     assert trained(spilled(), engine, spill=tmp_path)[1] == digest
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ENGINES)
 @starts_jobs
 def test_processes_spill_and_compute_loops_with_the_bits_of_one(engine, tmp_path):
@@ -62,6 +62,7 @@ def test_processes_spill_and_compute_loops_with_the_bits_of_one(engine, tmp_path
     assert many.field("state_sha256") == one.field("state_sha256")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_step_in_shards_can_be_profiled(engine, tmp_path, capsys):
     save(combined().compile(batch=64, shards=4).desc, tmp_path / "p.pb")

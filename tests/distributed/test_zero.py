@@ -38,7 +38,7 @@ def test_optimizers_that_work_by_elements_keep_their_bits(names, engine, tmp_pat
     assert ended.out.splitlines() == [f"{name} equal smaller" for name in names]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @starts_jobs
 @pytest.mark.parametrize("engine", ENGINES)
 def test_checkpoints_are_whole_and_any_number_of_processes_goes_on(engine, folder):

@@ -59,7 +59,7 @@ ESTIMATORS = [Classifier, Regressor]
 X, Y = load_iris(return_X_y=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_an_estimator_passes_most_checks_of_scikit_learn(kind: Any):
     estimator, made = kind(engine="reference", **SMALL), 0
@@ -117,6 +117,7 @@ def test_targets_may_have_any_unit(given: Any):
     assert np.abs(same.predict(X) - 7.0).mean() < 0.5
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_equal_seeds_give_equal_bits_and_a_pickle_predicts_and_trains_on(engine: str):
     def made() -> Classifier:
@@ -349,6 +350,7 @@ def test_warm_start_refuses_what_has_other_weights(change: Any):
     estimator.set_params(hidden_layer_sizes=SMALL["hidden_layer_sizes"]).fit(X, Y)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", ESTIMATORS)
 @pytest.mark.parametrize("form", ["csr_matrix", "csc_array", "coo_array"])
 def test_sparse_rows_are_those_of_dense_ones(kind: Any, form: str):

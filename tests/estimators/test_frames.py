@@ -32,6 +32,7 @@ def frame(rows: int = ROWS, seed: int = 1) -> tuple[pd.DataFrame, np.ndarray]:
     return table, np.asarray(score)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_a_frame_of_classes_dates_and_gaps_is_learned(engine: str):
     table, score = frame()

@@ -29,6 +29,7 @@ def documents(rows: int, words: int, seed: int = 0, longest: int = 40) -> tuple[
     return made, label
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_documents_are_learned_as_well_as_if_they_were_dense(engine):
     if engine == "native":
@@ -118,6 +119,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the peak has other units")
 def test_rows_never_become_dense(request):
     """Dense, these rows take 480 MB in float32; the weights and their moments take 12."""

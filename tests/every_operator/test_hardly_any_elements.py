@@ -44,6 +44,7 @@ def cut(value: Any, rank: int) -> Any:
     return value[:rank] if isinstance(value, tuple) else value
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", OPS)
 def test_an_operator_computes_hardly_anything_or_refuses(name: str):
     for sample in small(name):

@@ -49,6 +49,7 @@ EVERY = [*((name, op.infer, op) for name, op in OPS.items()), *((name, f, f) for
 EVERY += [(f.__name__, f, f) for f in OF_METRICS]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("declared", "function"), [(d, f) for _, d, f in EVERY], ids=[name for name, _, _ in EVERY])
 def test_a_call_is_appended_or_refused(declared: Callable[..., Any], function: Callable[..., Any]):
     rng = random.Random(declared.__name__)

@@ -25,6 +25,7 @@ def test_the_table_names_operators_and_differences():
     assert set().union(*table.values()) == {"NaN", "sign of zero"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", one_in(3, OPERATORS))
 def test_odd_elements(name: str):
     samples: list[Sample] = OPERATORS[name][:3]
@@ -32,12 +33,14 @@ def test_odd_elements(name: str):
         assert unlisted(list(in_data(of_dtype(sample, "float32"), list(ODD)))) == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", one_in(3, OPERATORS))
 def test_odd_known_numbers(name: str):
     sample = of_dtype(OPERATORS[name][0], "float32")
     assert unlisted(list(as_known(sample, ["NaN", "inf", "-0"]))) == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", one_in(6, sorted(ORDINARY.keys() - CHAOTIC)))
 def test_odd_elements_of_ordinary_sizes(name: str):
     assert unlisted(list(in_data(of_dtype(ORDINARY[name], "float32"), ["NaN", "-inf"]))) == []

@@ -72,6 +72,7 @@ def test_an_operator_says_where_an_attribute_allows_fewer_dtypes(name: str):
     assert FEWER[name] in " ".join(OPS[name].__doc__.split())
 
 
+@pytest.mark.thorough
 def test_dtypes_are_told_in_the_reference():
     page = reference()
     for line in (

@@ -113,6 +113,7 @@ def test_a_kernel_computes_the_same_where_it_allows_to_work_in_place(sample: Sam
             assert [array.tobytes() for array in outputs] == [array.tobytes() for array in expected]
 
 
+@pytest.mark.sampled(3)
 @each_large_sample
 def test_a_kernel_allocates_nothing_beyond_small_change(sample: Sample):
     case = build(sample)
@@ -128,12 +129,14 @@ def test_a_kernel_allocates_nothing_beyond_small_change(sample: Sample):
         assert allocation.peak_bytes < ALLOWED
 
 
+@pytest.mark.sampled(3)
 @each_sample
 def test_the_first_gradient_is_the_derivative(sample: Sample):
     if sample.order >= 1:
         check_derivative(differentiated(build(sample)))
 
 
+@pytest.mark.sampled(3)
 @each_sample
 def test_the_second_gradient_is_the_derivative_of_the_first(sample: Sample):
     if sample.order >= 2:

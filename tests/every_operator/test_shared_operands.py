@@ -121,6 +121,7 @@ def total(values: list[Value], feeds: dict[str, np.ndarray]) -> Value:
     return whole
 
 
+@pytest.mark.sampled(3)
 @each_way
 def test_derivatives_where_one_tensor_stands_for_several_operands(sample: Sample, together: tuple[int, ...]):
     outputs, inputs, feeds = applied(sample, together)

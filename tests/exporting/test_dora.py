@@ -42,6 +42,7 @@ def factors(run: prograd.Run, outputs_first: bool) -> tuple[np.ndarray, np.ndarr
     return (w.T, a.T, b.T, m) if outputs_first else (w, a, b, m)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("outputs_first", [False, True])
 @pytest.mark.parametrize("on_the_left", [False, True])
 @pytest.mark.parametrize("engine", ENGINES)

@@ -169,6 +169,7 @@ def test_the_program_hash_is_that_of_the_canonical_bytes_of_what_it_computes():
     assert full.SerializeToString(deterministic=True) == before
 
 
+@pytest.mark.thorough
 @given(programs(), programs())
 def test_programs_have_equal_hashes_only_if_they_are_equal(one: pb.ProgramDesc, other: pb.ProgramDesc):
     for program in (one, other):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from subjects.sources import tree_of
 
 from compiler import Program, from_file, ops, optimizers
 from compiler.__main__ import main as compile_
@@ -83,7 +84,7 @@ def test_a_link_to_a_regular_file_is_opened(tmp_path: Path):
         assert file.read() == b"bytes"
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @each_kind
 @pytest.mark.parametrize("command", ["runtime check", "runtime execute", "compiler check", "compiler show"])
 def test_a_program_is_a_regular_file(kind: str, command: str, folder: Path, capsys):
@@ -92,7 +93,7 @@ def test_a_program_is_a_regular_file(kind: str, command: str, folder: Path, caps
     assert outcome(capsys, kind, *command.split(), "p.pb") == (3, f"{name}: p.pb: the file cannot be read: {words}")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @each_kind
 @pytest.mark.parametrize("verb", ["check", "execute"])
 @pytest.mark.parametrize("file", ["d.safetensors", "i.safetensors"])
@@ -234,7 +235,7 @@ def test_every_input_is_opened_by_one_function():
     found: set[str] = set()
     for package in ("compiler", "prograd", "proto", "registry", "runtime"):
         for path in (root / package).rglob("*.py"):
-            calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+            calls = [node.func for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)]
             names = [getattr(function, "attr", getattr(function, "id", "")) for function in calls]
             if OPENING.intersection(names):
                 found.add(path.relative_to(root).as_posix())

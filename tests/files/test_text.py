@@ -24,11 +24,13 @@ def test_any_program_comes_back_from_its_text(program: pb.ProgramDesc):
     assert bytes_of(from_text(to_text(program))) == bytes_of(program)
 
 
+@pytest.mark.thorough
 @given(programs())
 def test_a_compiled_program_comes_back_from_its_text(program: pb.ProgramDesc):
     assert bytes_of(from_text(to_text(program))) == bytes_of(program)
 
 
+@pytest.mark.thorough
 @given(programs())
 def test_text_has_one_line_per_op_that_begins_with_its_outputs_and_their_types(program: pb.ProgramDesc):
     lines = block_to_text(program, 0).splitlines()

@@ -35,7 +35,7 @@ def test_examples_pass_where_their_states_are_as_expected(
     assert run.examples(python(tmp_path, LINE.replace("neon", "avx2") + "a" * 64), 60, update=False) == count
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.thorough
 @pytest.mark.parametrize("example", ["linear_regression", "digits_mlp"])
 @pytest.mark.parametrize("instructions", ["avx512", "avx2"])
 def test_examples_have_the_states_of_neon_on_x86(tmp_path: Path, example: str, instructions: str):

@@ -119,6 +119,7 @@ def test_the_page_about_serving_asks_what_it_serves(folder: Path):
             server.terminate()
 
 
+@pytest.mark.thorough
 def test_the_page_about_plugins_runs_with_its_example_installed(tmp_path: Path):
     example = ROOT / "tests/example_plugin"
     shutil.copytree(example / "acme_prograd", tmp_path / "acme_prograd", ignore=shutil.ignore_patterns("__pycache__"))

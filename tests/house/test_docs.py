@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from subjects.sources import tree_of
 
 from compiler import clipping, initialisers, optimizers, schedules, trust_ratios
 from compiler.commands.arguments import command_parser as compiler_parser
@@ -297,7 +298,7 @@ def anchors(page: Path) -> set[str]:
 
 def undocumented(path: Path) -> list[str]:
     """The module, classes, functions and methods of a file that have no docstring and should have one."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = tree_of(path)
     missing = [] if ast.get_docstring(tree) else ["the file"]
     rules = any(path.is_relative_to(ROOT / folder) for folder in DOCUMENTED_BY_OPERATOR)
     for node in tree.body:

@@ -107,6 +107,7 @@ def test_the_loops_that_write_are_compiled(name: str, capsys: pytest.CaptureFixt
     assert "by NumPy" not in text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_the_characters_that_an_entry_writes_are_those_that_its_predictions_make_likeliest(engine: str):
     run = runtime.load(FOLDER / "characters.pb", engine=engine)
@@ -235,6 +236,7 @@ def test_the_decoder_learns_and_writes_words():
     )
 
 
+@pytest.mark.thorough
 def test_a_fit_of_reviews_finds_the_memory_that_made_them():
     run = runtime.load(FOLDER / "fsrs.pb")
     before = run.evaluate("test")["loss"]
@@ -314,6 +316,7 @@ def padded(text: bytes) -> np.ndarray:
     return np.frombuffer(text.ljust(64, b"\0"), np.uint8)[np.newaxis]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_a_filing_clerk_sorts_documents_that_it_has_not_seen(engine):
     if engine == "native":

@@ -67,6 +67,7 @@ def test_random_calls_have_the_gradients_and_the_bits_of_every_judge(start: int)
     assert {seed: said for seed, said in found.items() if said} == {}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
 def test_what_once_failed_does_no_more(path: Path):
     building = Building.of(Recipe.from_json(path.read_text(encoding="utf-8")))

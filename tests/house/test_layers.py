@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from subjects.sources import tree_of
 
 from compiler import Program, ops
 
@@ -222,7 +223,7 @@ class Imported(NamedTuple):
 def imported(path: Path) -> list[Imported]:
     """Every import of a file; those in functions are not made at once."""
     found: list[Imported] = []
-    waiting: list[tuple[ast.AST, bool, bool]] = [(ast.parse(path.read_text()), True, False)]
+    waiting: list[tuple[ast.AST, bool, bool]] = [(tree_of(path), True, False)]
     while waiting:
         node, at_once, for_types = waiting.pop()
         if isinstance(node, ast.Import):
@@ -418,7 +419,7 @@ def test_nothing_in_the_rooms_evaluates_text_or_unpickles():
         for path in folder.rglob("*.py"):
             if path.name.endswith("_pb2.py"):
                 continue
-            for node in ast.walk(ast.parse(path.read_text())):
+            for node in ast.walk(tree_of(path)):
                 called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""
                 assert called not in forbidden, f"{path}:{node.lineno} calls {called}"
             assert "pickle" not in {module for module, _ in imports(path)}, path

@@ -16,6 +16,7 @@ TESTS = ROOT / "tests"
 RNG = np.random.default_rng(1)
 
 
+@pytest.mark.thorough
 def test_every_line_of_the_list_of_slow_tests_names_a_function():
     functions = {
         f"{path.name}::{node.name}"
@@ -29,6 +30,7 @@ def test_every_line_of_the_list_of_slow_tests_names_a_function():
     assert not unknown, "rename these lines of tests/slow_tests.txt like their tests, or run `make slow-tests`"
 
 
+@pytest.mark.thorough
 def test_every_change_by_a_patch_is_undone():
     """A `MonkeyPatch()` that is not a context changes the modules of all later tests of the process."""
     left = [
@@ -68,6 +70,7 @@ def test_the_slow_functions_are_those_whose_tests_are_slow_on_average_or_togethe
     assert slow_functions({f"t.py::many[{number}]": 0.001 for number in range(900)}) == ["t.py::many"]
 
 
+@pytest.mark.thorough
 def test_a_change_touches_the_tests_that_import_it_and_those_of_its_name():
     module = ROOT / "compiler/passes/pass_table.py"
     assert TESTS / "passes/test_pass_table.py" in touched_tests([module])

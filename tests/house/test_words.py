@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+from subjects.sources import tree_of
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("compiler", "runtime", "registry", "proto/prograd_proto", "prograd")
 
@@ -93,7 +95,7 @@ def files(*packages: str) -> list[Path]:
 def defined(path: Path) -> Iterator[str]:
     """The names of a file, its classes, functions, arguments, fields, variables and constants."""
     yield path.stem
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
             yield node.name
         elif isinstance(node, ast.arg):

@@ -69,7 +69,7 @@ def looped(depth: int, trips: int) -> object:
     return model([constant("trips", trips), constant("goes", True), outer])
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("made", "said"),
     [
@@ -124,7 +124,7 @@ def test_an_import_leaves_the_alarms_of_its_process_as_they_were(tmp_path: Path,
     assert "Traceback" not in capsys.readouterr().err
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems count the memory of a process otherwise")
 @pytest.mark.parametrize(
     ("made", "said"),

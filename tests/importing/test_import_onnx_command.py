@@ -98,6 +98,7 @@ def end_in(head: str) -> None:
     onnx.save(model, "net.onnx")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("engine", ["reference", "native"])
 @pytest.mark.parametrize("head", HEADS)
 def test_a_loss_of_logits_is_of_those_before_a_softmax_or_a_sigmoid(

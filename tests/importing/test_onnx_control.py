@@ -101,6 +101,7 @@ def collecting() -> Any:
     return made
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("engine", ["reference", "native"])
 @pytest.mark.parametrize(("limit", "trips"), [(0.0, 0), (0.5, 1), (3.0, 3), (9.0, 6)])
 def test_a_loop_on_data_collects_a_row_of_each_trip_up_to_a_bound(engine: Any, limit: float, trips: int):

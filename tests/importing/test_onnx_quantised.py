@@ -140,6 +140,7 @@ def test_a_weight_is_rounded_to_the_numbers_of_its_file_after_a_step():
     np.testing.assert_array_equal(found, predicted(program, "reference", {}, x=x)["y"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_a_recurrent_layer_with_quantised_matrices_is_one_of_floats(engine: Any):
     scales = np.float32([0.01, 0.02])

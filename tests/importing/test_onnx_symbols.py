@@ -149,6 +149,7 @@ CASES: dict[str, tuple[list[Any], dict[str, list[Any]], dict[str, Any], dict[str
 }  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("engine", ["reference", "native"])
 @pytest.mark.parametrize("case", CASES)
 def test_operators_need_no_size_but_their_own(case: str, engine: Any):
@@ -243,6 +244,7 @@ def of_size(nodes: list[Any], inputs: dict[str, Any], stored: dict[str, Any], la
     return model([node("Shape", ["x"], ["s"], end=1), *nodes, *more], inputs, {"x": X}, stored)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("engine", ["reference", "native"])
 @pytest.mark.parametrize("case", COARSE)
 def test_a_function_of_a_size_that_is_no_factor_follows_it(case: str, engine: Any):

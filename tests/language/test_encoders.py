@@ -79,6 +79,7 @@ def bert(w: dict[str, np.ndarray], codes: np.ndarray, types: np.ndarray) -> np.n
     return linear(np.tanh(linear(x[0], "bert.pooler.dense")), "classifier")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("old_names", [False, True])
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_probabilities_are_those_of_a_plain_computation_whatever_fills_a_row(engine: str, old_names: bool):
@@ -93,7 +94,7 @@ def test_probabilities_are_those_of_a_plain_computation_whatever_fills_a_row(eng
         np.testing.assert_allclose(found[row], scores / scores.sum(), rtol=1e-4)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("engine", "how"),
     [("reference", ["--lora", "query,value:r=4"]), ("native", ["--lora", "query,value:r=4,dora"]),

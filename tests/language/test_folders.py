@@ -46,6 +46,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("config", [LLAMA, GPT2], ids=["llama", "gpt2"])
 def test_adapters_go_out_and_come_in_again(config: dict[str, Any]):
     made_folder(Path("m"), config)
@@ -77,6 +78,7 @@ def test_adapters_of_dora_are_a_folder_of_peft_and_come_back():
     assert loss(again) == loss(run) != loss(imported())
 
 
+@pytest.mark.thorough
 def test_adapters_of_two_kinds_are_no_folder_of_peft(capsys: pytest.CaptureFixture[str]):
     made_folder(Path("m"))
     trained("--lora", "q_proj:r=2,dora", "--lora", "v_proj:r=2")
@@ -88,6 +90,7 @@ def test_adapters_of_two_kinds_are_no_folder_of_peft(capsys: pytest.CaptureFixtu
     )
 
 
+@pytest.mark.thorough
 def test_a_tuned_model_is_a_folder_that_is_imported_again():
     made_folder(Path("m"), dtype="bfloat16")
     run = trained("--lora", "q_proj,v_proj:r=4")
@@ -125,6 +128,7 @@ def test_adapters_of_another_kind_are_refused(change: dict[str, Any], words: str
     assert capsys.readouterr().err == f"compiler: {words}\n"
 
 
+@pytest.mark.thorough
 def test_adapters_of_another_model_are_refused(capsys: pytest.CaptureFixture[str]):
     made_folder(Path("m"))
     trained("--lora", "q_proj:r=2")
@@ -145,6 +149,7 @@ def test_adapters_of_another_model_are_refused(capsys: pytest.CaptureFixture[str
     assert "do not fit each other" in capsys.readouterr().err
 
 
+@pytest.mark.thorough
 def test_other_programs_have_no_such_layouts(capsys: pytest.CaptureFixture[str]):
     made_folder(Path("m"))
     trained("--train", "model.norm")
@@ -166,7 +171,7 @@ def test_other_programs_have_no_such_layouts(capsys: pytest.CaptureFixture[str])
     assert not Path("a").exists()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", ["q8_0", "q4_0"])
 def test_adapters_on_weights_of_few_bits_are_tuned_and_written(form: str):
     made_folder(Path("m"), dtype="bfloat16")

@@ -36,6 +36,7 @@ def loss(run: prograd.Run) -> float:
     return float(run.step(FED, entry="evaluate")["loss"])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("config", [LLAMA, GPT2], ids=["llama", "gpt2"])
 def test_a_model_goes_out_and_comes_in_again(config: dict[str, Any], dtype: str):
@@ -50,7 +51,7 @@ def test_a_model_goes_out_and_comes_in_again(config: dict[str, Any], dtype: str)
     assert kinds == ({"F32"} if dtype == "float32" else {"F32", "BF16"})
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", ["q8_0", "q4_0"])
 def test_codes_of_few_bits_go_out_and_come_in_as_they_are(form: str):
     made_folder(Path("m"))

@@ -91,6 +91,7 @@ def test_texts_of_a_row_do_not_see_each_other(tmp_path: Path, engine: str):
     assert abs(loss_of(llama(w, fed["codes"]), fed["labels"]) - found) > 1e-3
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ENGINES)
 def test_weights_of_bfloat16_stay_in_the_file_and_adapters_train(tmp_path: Path, engine: str):
     folder = made_folder(tmp_path / "m", dtype="bfloat16")

@@ -26,6 +26,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("engine", "count", "config", "table"),
     [("reference", 310, LLAMA, "model.embed_tokens.weight"), ("native", 384, LLAMA, "model.embed_tokens.weight"),
@@ -61,6 +62,7 @@ def test_a_head_of_its_own_is_resized_and_16_bits_stay():
         assert program.tensors[name].dtype == "bfloat16"
 
 
+@pytest.mark.thorough
 def test_a_resized_model_is_tuned_written_and_imported_again(capsys: pytest.CaptureFixture[str]):
     made_folder(Path("m"), dtype="bfloat16")
     Path("t.jsonl").write_text("".join(json.dumps({"text": f"who are you ? {n}"}) + "\n" for n in range(16)))

@@ -50,7 +50,7 @@ def written(writer: Writer, row: int, codes: list[int], count: int, choices: Cho
     return found
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("config", [LLAMA, GPT2, WINDOWED], ids=["llama", "gpt2", "windows"])
 def test_codes_are_those_with_the_largest_logits(tmp_path: Path, config: dict[str, object], engine: str):
@@ -61,7 +61,7 @@ def test_codes_are_those_with_the_largest_logits(tmp_path: Path, config: dict[st
         assert written(writer, 0, codes, 12) == by_logits(run, codes, 12)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ["native", pytest.param("reference", marks=pytest.mark.thorough)])
 def test_rows_begin_and_end_independently(tmp_path: Path, engine: str):
     alone = Writer(run_of(tmp_path / "1", LLAMA, engine).session)
     codes = [prompt(7, seed) for seed in range(3)]
@@ -97,6 +97,7 @@ def test_one_choice_is_the_largest_and_shares_bound_the_draw(tmp_path: Path):
     assert written(writer, 0, codes, 20, Choices(temperature=5.0)) != plain
 
 
+@pytest.mark.thorough
 def test_draws_have_the_shares_of_the_scores(tmp_path: Path):
     run = run_of(tmp_path, LLAMA, "native")
     writer, codes = Writer(run.session), prompt(9)
@@ -147,6 +148,7 @@ def test_a_wrong_choice_is_refused(given: dict[str, float], words: str):
     assert str(error.value) == words
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("plain", [False, True])
 def test_half_of_a_surrogate_pair_is_no_text(tmp_path: Path, plain: bool):
     made_folder(tmp_path / "m")

@@ -45,6 +45,7 @@ def poisoned(stepper: Stepper) -> None:
     arena.view(np.uint8).fill(POISON)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(
     ("model", "optimizer"), [("linear", "nesterov"), ("layers", "sgd"), ("layers", "adam"), ("images", "adam")]
@@ -73,6 +74,7 @@ def test_the_arena_of_a_training_step_is_smaller_than_its_tensors_together():
     assert stepper.executor.footprint.arena < 0.6 * together
 
 
+@pytest.mark.thorough
 def test_every_tensor_that_is_fetched_besides_has_the_oracles_bits():
     """All at once, and one by one: pinning changes the plan, never a value."""
     program, start, feeds = compiled("layers", "adam")

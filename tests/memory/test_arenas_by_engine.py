@@ -45,7 +45,7 @@ def test_a_run_takes_the_arena_of_the_largest_entry_that_runs(tmp_path: Path, ca
     assert int(fields(out[-1])["arena"]) == max(arenas["train"], arenas["evaluate"])
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["native", "reference"])
 @pytest.mark.parametrize("path", one_in(2, EXAMPLES), ids=lambda path: path.stem)
 def test_the_entries_of_the_examples_take_what_is_stated(capsys: Any, path: Path, engine: str):

@@ -96,6 +96,7 @@ def test_any_program_keeps_its_bits_and_its_budget_or_says_that_it_cannot(progra
         same_bits(stepper.snapshot(), oracle.states)
 
 
+@pytest.mark.thorough
 @given(program=training_programs())
 @settings(max_examples=8)
 def test_the_peak_never_rises_however_low_the_budget(program: Program):
@@ -107,6 +108,7 @@ def test_the_peak_never_rises_however_low_the_budget(program: Program):
             assert budget < timeline.peak or found is timeline
 
 
+@pytest.mark.thorough
 @given(program=training_programs())
 @settings(max_examples=8)
 def test_what_is_measured_of_a_schedule_is_what_the_block_then_needs(program: Program):

@@ -44,6 +44,7 @@ def test_an_op_waits_for_the_hazards_on_its_bytes(touched: list[Touched], before
 RANGES = st.lists(st.tuples(st.integers(0, 12), st.integers(1, 6)).map(lambda p: (p[0], p[0] + p[1])), max_size=3)
 
 
+@pytest.mark.thorough
 @given(st.lists(st.tuples(RANGES, RANGES), max_size=12))
 @settings(max_examples=300)
 def test_every_hazard_is_ordered_and_nothing_else_is(pairs: list[tuple[list, list]]):
@@ -140,6 +141,7 @@ def test_scratch_and_random_numbers_are_the_same_in_any_legal_order(build):
     assert len(seen) > 10
 
 
+@pytest.mark.thorough
 @given(training_programs(), st.integers(0, 2**32 - 1), st.booleans())
 @settings(max_examples=25)
 def test_a_training_program_computes_the_same_bits_in_any_legal_order(program: Program, seed: int, shares: bool):

@@ -45,6 +45,7 @@ def accepts(buffers: Sequence[Buffer], offsets: Sequence[int], arena_bytes: int)
 # Placing
 
 
+@pytest.mark.thorough
 @given(buffers())
 @settings(max_examples=200)
 def test_the_oracle_accepts_every_placement_and_its_arena_is_large_enough(buffers: list[Buffer]):
@@ -62,6 +63,7 @@ def test_placing_is_a_pure_function(buffers: list[Buffer]):
     assert place(buffers) == place(list(buffers))
 
 
+@pytest.mark.thorough
 @given(buffers(most=12), st.data())
 @settings(max_examples=400)
 def test_the_check_and_the_oracle_agree_on_any_placement(buffers: list[Buffer], data: st.DataObject):

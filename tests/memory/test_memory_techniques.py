@@ -81,6 +81,7 @@ def test_a_runtime_that_places_for_itself_changes_no_bit(expected: str):
     assert states_after(bound_by("plan_memory"), planned=False) == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("threads", [1, 2])
 def test_what_is_computed_again_to_fit_a_budget_changes_no_bit(threads: int, expected: str):
     compiled = network().compile(n=4)
@@ -95,7 +96,7 @@ def test_what_is_computed_again_to_fit_a_budget_changes_no_bit(threads: int, exp
     assert states_after(compiled.desc, threads=threads) == expected
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.thorough
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_what_waits_in_a_file_to_fit_a_budget_changes_no_bit(threads: int, expected: str):
     compiled = network().compile(n=4)

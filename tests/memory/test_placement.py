@@ -132,6 +132,7 @@ def test_a_gap_below_the_first_buffer_is_found():
 # From the peak outwards
 
 
+@pytest.mark.thorough
 @given(spans(), st.integers(0, 9))
 @settings(max_examples=200)
 def test_what_is_placed_from_its_peak_is_safe_and_the_peak_no_higher_than_its_window(spans: list[Span], most: int):
@@ -215,6 +216,7 @@ def test_each_of_several_equal_peaks_gets_a_window_so_that_the_bound_is_reached(
     assert placement == Placement(placement.offsets, 412, 412, True, "peak first")
 
 
+@pytest.mark.thorough
 @given(spans(most=60), st.integers(0, 9), st.integers(1, 5))
 @settings(max_examples=200)
 def test_each_round_of_windows_is_safe_and_the_bound_ends_them(spans: list[Span], most: int, most_rounds: int):
@@ -254,6 +256,7 @@ def test_the_search_finds_a_placement_exactly_if_there_is_one(spans: list[Span])
         assert below.run() is Outcome.IMPOSSIBLE
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("spans", ABOVE_THEIR_BOUND)
 def test_the_search_proves_that_a_lower_bound_is_out_of_reach(spans: list[Span]):
     (part,) = parts_of(spans)
@@ -331,6 +334,7 @@ def test_an_instance_that_no_greedy_order_solves_is_placed_at_its_lower_bound():
     assert place(buffers, QUICK, alignment=1).arena_bytes > 1_200_000
 
 
+@pytest.mark.thorough
 def test_many_buffers_are_placed_nearly_as_low_as_the_bound_when_that_is_asked():
     """The first ranking of these is taken, though others may do better."""
     buffers = [Buffer(f"b{i}", 64 * (1 + i * i % 23), i, i + 2 + i % 61) for i in range(3_000)]
@@ -343,6 +347,7 @@ def test_many_buffers_are_placed_nearly_as_low_as_the_bound_when_that_is_asked()
     assert best.arena_bytes <= near.arena_bytes
 
 
+@pytest.mark.thorough
 def test_more_than_four_gibibytes_and_more_than_65536_buffers_are_placed():
     many = [Buffer(f"b{i}", 3 << 30, 2 * i, 2 * i + 3) for i in range(66_000)]
     placement = place(many)

@@ -36,7 +36,7 @@ def whole(path: Path) -> tuple[pb.ProgramDesc, dict[str, np.ndarray], dict[str, 
     return program, rows, oracle.step(**rows), oracle.states
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
 @settings(max_examples=25)
 @given(data=st.data())

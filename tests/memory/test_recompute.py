@@ -33,7 +33,7 @@ def built(*scopes: str, rate: bool = False) -> Program:
     return program
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ["native", pytest.param("reference", marks=pytest.mark.thorough)])
 def test_scopes_run_again_with_equal_bits_in_less_memory(engine: str):
     plain = built().compile(batch=32)
     [before] = [b for b in plain.plan().bindings if b.entry == "train"]
@@ -64,6 +64,7 @@ def test_each_op_of_a_scope_runs_at_most_twice_and_others_once():
     assert all(made[number].startswith("layers.1.") for number in again)
 
 
+@pytest.mark.thorough
 def test_a_budget_is_kept_beside_recomputed_scopes():
     compiled = built("layers.0").compile(batch=32)
     [memory] = [b for b in compiled.plan().bindings if b.entry == "train"]
@@ -102,6 +103,7 @@ def test_the_command_shows_the_arena_before_and_writes_the_program(
     assert runs[0].sha256 != runs[1].sha256
 
 
+@pytest.mark.thorough
 def test_patterns_without_scopes_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

@@ -100,6 +100,7 @@ def test_no_more_ops_run_at_once_than_there_are_threads_and_none_before_its_time
 # The bytes that ops touch
 
 
+@pytest.mark.thorough
 @given(training_programs(), st.integers(0, 2), st.randoms(use_true_random=False))
 @settings(max_examples=15)
 def test_the_compiler_sees_the_hazards_that_the_runtime_finds(program: Program, pairs: int, random: Random):
@@ -199,6 +200,7 @@ def planned_within(budget: int) -> Compiled:
     return compiled
 
 
+@pytest.mark.thorough
 @given(training_programs(), st.integers(2, 3))
 @settings(max_examples=8)
 def test_any_program_keeps_its_limit_and_its_bits_and_gains_no_less(program: Program, threads: int):

@@ -173,6 +173,7 @@ def test_execute_moves_tensors_to_a_file_and_says_how_large_it_is(folder, capsys
     assert list((folder / "disk").iterdir()) == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("threads", [2, 3])
 @pytest.mark.parametrize("schedule", ["fifo", "parallel"])
 def test_no_schedule_changes_a_bit(folder, capsys, threads: int, schedule: str):

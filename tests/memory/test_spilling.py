@@ -83,6 +83,7 @@ def test_a_run_with_a_file_has_the_bits_of_a_plain_one(
         same_bits(one.snapshot(), other.snapshot())
 
 
+@pytest.mark.thorough
 @given(program=training_programs(), part=st.sampled_from([0.4, 0.6, 0.8]))
 @settings(max_examples=15)
 def test_any_program_keeps_its_bits_and_its_budget_or_says_that_it_cannot(program: Program, part: float):

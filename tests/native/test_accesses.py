@@ -122,6 +122,7 @@ def chains(draw: st.DrawFn) -> tuple[Program, tuple[int, ...]]:
     return program, shape
 
 
+@pytest.mark.thorough
 @settings(max_examples=10, deadline=None)
 @given(chain=chains())
 def test_chains_of_picking(chain: tuple[Program, tuple[int, ...]]):
@@ -130,6 +131,7 @@ def test_chains_of_picking(chain: tuple[Program, tuple[int, ...]]):
     compared(program, {"x": numbers(3, *shape)}, "train", steps=2)
 
 
+@pytest.mark.thorough
 @settings(max_examples=200)
 @given(shape=st.lists(EXTENTS, min_size=1, max_size=4), data=st.data())
 def test_a_shape_is_given_only_where_nothing_has_to_move(shape: list[int], data):

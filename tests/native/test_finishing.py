@@ -106,6 +106,7 @@ def test_a_prediction_has_no_pass_but_convolutions():
     assert groups == ["conv2d+sub+mul+add+relu", "conv2d+sub+mul+add+add+relu"]
 
 
+@pytest.mark.thorough
 @settings(deadline=None, max_examples=20, derandomize=True)
 @given(
     st.lists(

@@ -31,7 +31,7 @@ TOLERANCE = {"float32": 2e-6, "float64": 1e-13}
 """Relative to the largest element: products and sums are added in another order than NumPy's."""
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize(("sample", "dtype"), one_in(3, CASES), ids=str)
 def test_a_group_of_one_op_computes_what_the_kernel_does(sample: Sample, dtype: str):
     case = build(sample)

@@ -47,6 +47,7 @@ def test_rows_of_any_dtype_are_read(dtype: str):
     check("gather", x, numbers((), "int32", 7), axis=0)
 
 
+@pytest.mark.thorough
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_shapes_of_any_kind(data):

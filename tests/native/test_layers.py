@@ -74,7 +74,7 @@ def operands(op: str, case: Case) -> list[np.ndarray | None]:
     return [*((rng.normal(size=shape) / 2).astype(case.dtype) for shape in shapes), mask]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("op", GATES)
 def test_a_layer_and_its_gradient_together_compute_what_their_kernels_do(op: str, name: str):
@@ -124,7 +124,7 @@ def test_a_product_of_few_rows_is_made_at_once(op: str):
     assert "matmul+add" in names
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("step", "reverse", "is_last"), [(3, False, True), (0, True, True), (2, False, False)])
 @pytest.mark.parametrize("op", GATES)
 def test_a_layer_that_is_read_at_its_end_writes_no_other_step(op: str, step: int, reverse: bool, is_last: bool):

@@ -86,6 +86,7 @@ def ulps(got, x, exact):
     return worst
 
 
+@pytest.mark.thorough
 @every_target
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_no_function_is_farther_from_exact_than_its_docstring_says(target, dtype):

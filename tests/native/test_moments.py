@@ -111,6 +111,7 @@ def test_numbers_that_are_not_finite_reach_their_channel_alone(shape, row, odd):
         assert np.isfinite(np.delete(found, 3)).all()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shape", [(9001, 130), IMAGES, (37, 16, 17, 64)], ids=str)
 def test_any_number_of_threads_gives_the_same_bits(shape):
     x = numbers(shape, 3, 2)

@@ -113,7 +113,7 @@ def test_chosen_classes_are_those_of_the_reference(target, dtype, shape):
         np.testing.assert_array_equal(got, wanted)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @every_target
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

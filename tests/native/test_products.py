@@ -36,7 +36,7 @@ def layer(x: Value, w: Value, b: Value, beside: Value) -> list[Value]:
     return [relu(h), h, matmul(beside, w), outer_sum(x, h) * 2]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("m", "k", "n"), SIZES)
 def test_any_number_of_threads_makes_the_same_bits_of_a_product(m: int, k: int, n: int, dtype: str):
@@ -56,7 +56,7 @@ def heavy(product: Value, beside: Value) -> list[Value]:
     return [relu(h), h]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("transpose_a", "transpose_b"), [(False, False), (False, True), (True, False)])
 @pytest.mark.parametrize(("m", "k", "n", "follows"), [(261, 520, 1003, heavy), (1003, 131, 515, light)])

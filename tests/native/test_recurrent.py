@@ -39,7 +39,7 @@ CASES = {
 GATES = {"rnn_layer": 1, "gru_layer": 3, "lstm_layer": 4}
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("number", range(len(CASES)), ids=list(CASES))
 @pytest.mark.parametrize("op", GATES)
 def test_a_layer_and_its_gradient_compute_what_their_kernels_do(op: str, number: int):

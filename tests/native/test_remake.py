@@ -119,6 +119,7 @@ def blocks(draw):
     return steps, draw(st.lists(st.integers(0, 1 << 20), min_size=1, max_size=3)), draw(st.sampled_from([2, 128]))
 
 
+@pytest.mark.thorough
 @settings(deadline=None, max_examples=25, derandomize=True)
 @given(blocks())
 def test_random_blocks(block):

@@ -60,6 +60,7 @@ def test_a_normalisation_and_its_gradient_are_one_group(target, columns):
     check(with_residual, operands, target, near=1e-5)
 
 
+@pytest.mark.thorough
 @every_target
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_normalisations_over_other_axes_and_statistics(target, dtype):

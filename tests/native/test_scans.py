@@ -31,6 +31,7 @@ def drawn(shape: tuple[int, ...], dtype: str) -> np.ndarray:
     return x
 
 
+@pytest.mark.thorough
 @settings(max_examples=20, deadline=None)
 @given(shape=SHAPES, data=st.data())
 def test_running_sums_and_products(shape: list[int], data):
@@ -52,6 +53,7 @@ def test_long_running_sums_are_of_float64(target):
     check("cumsum", x, near=1e-6, target=target, axis=1, exclusive=False, reverse=False)
 
 
+@pytest.mark.thorough
 @settings(max_examples=25, deadline=None)
 @given(shape=SHAPES, data=st.data())
 def test_the_first_of_an_order(shape: list[int], data):
@@ -64,6 +66,7 @@ def test_the_first_of_an_order(shape: list[int], data):
             check("sort", x, axis=axis, descending=largest)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint8"])
 def test_long_orders(dtype: str):
     rng = np.random.default_rng(1)

@@ -105,6 +105,7 @@ def equations(draw: Any) -> tuple[str, list[tuple[int, ...]]]:
     return equation, shapes
 
 
+@pytest.mark.thorough
 @settings(max_examples=300)
 @given(equations(), st.sampled_from(["float64", "int64"]))
 def test_any_equation_means_what_it_means_to_numpy(case: tuple[str, list[tuple[int, ...]]], dtype: str):

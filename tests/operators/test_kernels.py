@@ -195,6 +195,7 @@ def test_accuracy_counts_the_first_of_equal_logits():
     assert found == 0.5
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["reference", "native"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("label_dtype", ["int32", "int64"])

@@ -145,7 +145,7 @@ def sparse(shape: tuple[int, ...], dtype: str) -> Any:
     return x
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @engines
 @pytest.mark.parametrize(
     ("dtype", "shape"),
@@ -275,6 +275,7 @@ def sides(p: float, q: float, r: float, s: float) -> tuple[float, float, float, 
     return min(p, r), min(q, s), max(p, r), max(q, s)
 
 
+@pytest.mark.sampled(3)
 @engines
 @pytest.mark.parametrize("center", [False, True])
 @pytest.mark.parametrize(("most", "least"), [(3, None), (100, 0.3), (1, 0.9)])

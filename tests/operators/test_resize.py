@@ -252,7 +252,7 @@ def deformed_by_hand(x, w, offset, mask, padding, stride, groups, offset_groups)
     return y
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("engine", ["reference", "native"])
 @pytest.mark.parametrize(("groups", "offset_groups", "stride"), [(1, 1, 1), (2, 1, 2), (1, 2, 1), (2, 2, 1)])
 def test_taps_are_moved_weighted_and_interpolated(engine, groups, offset_groups, stride):

@@ -181,6 +181,7 @@ def test_a_gradient_through_an_op_with_an_effect_does_not_repeat_the_effect():
     assert done() == [5]
 
 
+@pytest.mark.thorough
 @given(st.data())
 @settings(max_examples=40, deadline=None, database=None)
 def test_of_two_ops_on_one_resource_the_first_stays_first_if_either_changes_it(data):

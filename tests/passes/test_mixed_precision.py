@@ -50,6 +50,7 @@ def by_hand(x: Array, y: Array, w: Array, v: Array) -> tuple[float, Array, Array
     )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_a_training_step_has_rounded_operands_and_float32_states(tmp_path: Path, engine: str) -> None:
     net().compile(batch=32, mixed="bfloat16").save(tmp_path / "net.pb")

@@ -67,7 +67,7 @@ def test_the_gradient_of_a_state_that_is_read_after_it_is_known_waits_for_that_r
         assert {(pair.output, pair.input) for pair in block.ops[i].in_place} == {(0, 0), (1, 2)}
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("candidate", CANDIDATES, ids=lambda candidate: candidate.__name__)
 @given(program=training_programs())
 @settings(max_examples=15, deadline=None)
@@ -82,6 +82,7 @@ def test_every_candidate_has_each_op_once_and_after_what_it_needs(candidate, pro
             assert all(position[writer[name]] < position[i] for name in op.inputs if name in writer)
 
 
+@pytest.mark.thorough
 @given(program=training_programs())
 @settings(max_examples=40, deadline=None)
 def test_the_graph_knows_the_memory_of_a_block_to_the_byte(program: Program):
@@ -90,6 +91,7 @@ def test_the_graph_knows_the_memory_of_a_block_to_the_byte(program: Program):
         assert graph.peak(as_written(BlockAnalysis(block), graph)) == bound_of(block)
 
 
+@pytest.mark.thorough
 @given(program=training_programs())
 @settings(max_examples=40, deadline=None)
 def test_training_by_the_plan_with_dead_memory_poisoned_gives_the_oracles_bits(program: Program):
@@ -126,6 +128,7 @@ def test_order_and_sharing_change_no_bit_and_each_lowers_the_need():
         same_bits(steppers[0].snapshot(), stepper.snapshot())
 
 
+@pytest.mark.thorough
 @given(program=training_programs())
 @settings(max_examples=25, deadline=None)
 def test_no_block_needs_more_than_in_the_order_of_its_source(program: Program):

@@ -50,7 +50,7 @@ def outputs(program: pb.ProgramDesc, feeds: dict[str, np.ndarray]) -> dict[str, 
     return {fetch.name: arrays[fetch.tensor] for fetch in block.fetches}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.thorough
 @each_pass
 def test_a_random_program_gives_the_same_bits(passes: tuple[Pass, ...]):
     shorter = 0
@@ -81,6 +81,7 @@ PAYLOADS = {
 }
 
 
+@pytest.mark.thorough
 def test_where_different_nans_meet_every_bit_is_the_same_but_which_of_them_goes_on():
     for seed in range(40):
         before = plain(seed)
@@ -117,6 +118,7 @@ def test_one_nan_keeps_its_bits_whatever_it_meets():
     assert {payload(()), payload(SHORTER), payload((*SHORTER, "share_memory"))} == {0x7FC00123}
 
 
+@pytest.mark.thorough
 def test_a_random_program_that_is_compiled_again_stays_as_it_is():
     for seed in range(60):
         program = plain(seed)
@@ -126,7 +128,7 @@ def test_a_random_program_that_is_compiled_again_stays_as_it_is():
         assert again.SerializeToString(deterministic=True) == program.SerializeToString(deterministic=True)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.thorough
 @pytest.mark.parametrize("example", one_in(4, EXAMPLES), ids=lambda path: path.stem)
 def test_an_example_trains_to_the_same_states_with_and_without_each_pass(example: Path, tmp_path: Path):
     for file in load(example).files:

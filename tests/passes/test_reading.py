@@ -70,6 +70,7 @@ def test_what_is_kept_of_a_network_is_what_its_blocks_say_after_every_pass():
     assert looked_at_after_every_pass(program, {"batch": 4}) > len(PASSES.names)
 
 
+@pytest.mark.thorough
 @given(program=training_programs())
 @settings(max_examples=10, deadline=None)
 def test_what_is_kept_of_random_programs_is_what_their_blocks_say_after_every_pass(program: Program):

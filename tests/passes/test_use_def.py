@@ -54,6 +54,7 @@ def test_a_use_before_the_definition_is_a_fault_of_the_caller():
         _ = read(("exp", ["y"], ["z"]), ("exp", ["x"], ["y"])).use_def.chains
 
 
+@pytest.mark.thorough
 def test_chains_of_a_long_program_are_found_without_recursion():
     block = read(*(("exp", [f"t{i - 1}" if i else "x"], [f"t{i}"]) for i in range(70_000)))
     assert block.use_def.chains["t65535"] == Chain(65_535, [65_536])

@@ -154,6 +154,7 @@ def beta_probabilities(alpha, edges):
     return np.diff(np.where(edges <= 0.5, lower, 1 - lower))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("alpha", [0.1, 0.2, 1.0, 4.0])
 def test_mixup_mixes_rows_and_targets_by_numbers_of_a_beta_distribution(engine, alpha):
@@ -277,6 +278,7 @@ def augmented_digits():
     return program
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_augmented_run_repeats_and_resumes_bit_for_bit(engine, tmp_path):
     rng = np.random.default_rng(8)

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SEEDS = range(8)
 PACK = """
 import prograd
@@ -25,6 +27,7 @@ prograd.data.pack(table, "strata.safetensors", drop=["text"], classes=["dept"],
 """
 
 
+@pytest.mark.thorough
 def test_eight_hash_seeds_give_equal_bytes(tmp_path: Path):
     found: dict[str, set[str]] = {}
     for seed in SEEDS:

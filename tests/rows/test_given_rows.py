@@ -131,6 +131,7 @@ NUMBERS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("engine", ["reference", "native"])
 @pytest.mark.parametrize(("wanted", "given"), [(wanted, given) for wanted, all in NUMBERS.items() for given in all])
 def test_numbers_take_the_dtype_of_a_feed_that_holds_them(engine, wanted, given, tmp_path, monkeypatch):

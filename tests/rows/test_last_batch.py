@@ -273,6 +273,7 @@ def test_data_that_does_not_have_the_rows_is_one_sentence(tmp_path):
     assert not (tmp_path / "p.pb").exists()
 
 
+@pytest.mark.thorough
 def test_compiling_the_file_anew_finds_the_new_last_batch(tmp_path):
     data(tmp_path)
     regression().compile(batch=BATCH, folder=tmp_path).save(tmp_path / "p.pb")

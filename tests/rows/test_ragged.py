@@ -122,6 +122,7 @@ def test_windows_are_not_for_rows_of_unequal_length_and_that_is_said(tmp_path, r
     assert not [message for message in caplog.messages if "windows" in message]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("remainder", ["drop", "partial"])
 def test_a_run_that_is_resumed_anywhere_takes_the_same_rows(tmp_path, rows, remainder):
     path = saved(tmp_path, remainder=remainder)

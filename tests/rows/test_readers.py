@@ -286,7 +286,7 @@ def test_many_columns_take_time_in_proportion():
     assert seconds[1] < 30 * seconds[0] + 0.5, seconds
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what a process occupies now")
 @pytest.mark.parametrize("engine", one_in(2, ["reference", "native"]))
 @pytest.mark.parametrize(("line", "count"), one_in(2, [("1", 3 * MIB // 2), ("12", MIB), ("", 0)]))
@@ -332,6 +332,7 @@ def test_rows_do_not_depend_on_the_blocks_that_are_read(monkeypatch: pytest.Monk
         read_csv(Path("a.csv"))
 
 
+@pytest.mark.thorough
 def test_the_memory_limit_is_asked_for_each_block_of_a_table(monkeypatch: pytest.MonkeyPatch):
     asked: list[int] = []
     monkeypatch.setattr(MemoryLimit, "require", lambda self, nbytes, what: asked.append(nbytes))

@@ -58,6 +58,7 @@ def test_an_epoch_of_a_source_has_the_steps_that_it_is_given(path):
     assert [event.step for event in events if isinstance(event, runtime.EpochEnd)] == [6, 12, 18]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("stop", [1, 2, 5, 6, 13])
 @pytest.mark.parametrize("again", ["function", "iterator"])
 def test_a_run_on_a_source_goes_on_from_its_cursor(path, tmp_path, stop, again):

@@ -70,6 +70,7 @@ def test_rows_in_files_train_to_the_bits_of_rows_in_memory(tmp_path, monkeypatch
     assert trained(path) == from_memory
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("places", [[20], [5, 5, 40], list(range(1, 43))])
 @pytest.mark.parametrize("held", [False, True])
 def test_several_files_train_to_the_bits_of_one(tmp_path, monkeypatch, places, held):

@@ -54,6 +54,7 @@ def steps_of(run: Run, **options: Any) -> list[list[int]]:
     return found
 
 
+@pytest.mark.thorough
 def test_every_epoch_takes_all_rows_in_an_order_of_its_own(engine: Any):
     steps = steps_of(Run(program().compile(batch=BATCH), engine=engine), epochs=3)
     assert [len(step) for step in steps] == [32, 32, 32, 11] * 3
@@ -75,6 +76,7 @@ def test_the_states_are_those_of_the_same_steps_by_hand(engine: Any):
         np.testing.assert_array_equal(added.state[name], run.state[name])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_a_share_of_the_rows_is_never_trained_on(engine: Any, shuffle: bool):
     run = Run(program().compile(batch=BATCH), engine=engine)
@@ -93,6 +95,7 @@ def test_rows_to_validate_on_are_evaluated_after_each_epoch(engine: Any):
     assert result.metrics["evaluate.loss"] == pytest.approx(run.evaluate((X[:40], Y[:40]))["loss"])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("stop", [1, 4, 5])
 def test_a_run_goes_on_from_a_checkpoint_to_the_same_bits(engine: Any, stop: int, tmp_path: Path):
     options: dict[str, Any] = {"data": NUMBERED, "epochs": 3, "validation_split": 0.25}

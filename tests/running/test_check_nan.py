@@ -140,6 +140,7 @@ def cause(text: str) -> str:
     return text.partition(": op ")[2].partition("; fed ")[0]
 
 
+@pytest.mark.thorough
 @settings(max_examples=12)
 @given(training_programs(), st.integers(1, 6), st.integers(0, 9))
 def test_the_step_of_a_reproducer_is_that_step_to_the_bit(tmp_path_factory, program: Program, at: int, seed: int):

@@ -13,12 +13,13 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         yield made
 
 
+@pytest.mark.thorough
 def test_a_run_that_is_killed_at_any_moment_goes_on_as_if_it_had_not_been(bench):
     draw = random.Random(3)
     assert sum(kill(bench, draw, 0.15) for _ in range(5)) > 0
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("resumed", [False, True], ids=["a new run", "a resumed run"])
 def test_a_call_that_fails_or_is_never_ended_loses_nothing(bench, resumed):
     more = ["--resume"] if resumed else []

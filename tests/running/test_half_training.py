@@ -70,7 +70,7 @@ def is_given_as(array: np.ndarray, dtype: str) -> bool:
     return array.dtype == (np.float16 if dtype == "float16" else np.float32)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 @pytest.mark.parametrize("dtype", HALVES)
 def test_every_optimizer_computes_in_float32_and_rounds_the_parameter(dtype, name):

@@ -297,6 +297,7 @@ def test_a_program_is_shown_without_its_plugin(used, forget, tmp_path, capsys):
     assert " = acme.swish(" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_compiler_ops_lists_and_describes_the_operators_of_a_plugin(installed, capsys):
     assert compiler_main(["ops", "acme.swish"]) == 2
     assert capsys.readouterr().err == ("compiler: there is no operator 'acme.swish'; give --plugin acme\n")

@@ -87,6 +87,7 @@ def graphs(draw: st.DrawFn) -> list[set[int]]:
     return [draw(st.sets(st.integers(0, i - 1), max_size=4)) if i else set() for i in range(count)]
 
 
+@pytest.mark.thorough
 @given(graphs(), st.integers(0, 2**32 - 1), st.sampled_from([0.0, HANDOVER_SECONDS]))
 @settings(max_examples=400)
 def test_tasks_have_every_op_once_and_wait_for_just_what_their_ops_wait_for(before: list[set[int]], seed: int, tiny):

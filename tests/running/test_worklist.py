@@ -185,6 +185,7 @@ def test_a_wide_program_gives_the_oracles_bits_on_any_number_of_threads(threads:
     stepper.executor.close()
 
 
+@pytest.mark.thorough
 @given(training_programs(), st.integers(0, 2**32 - 1))
 @settings(max_examples=15)
 def test_a_training_program_has_the_same_bits_on_one_two_and_three_threads(program: Program, seed: int):

@@ -33,6 +33,7 @@ def test_many_products_under_a_tight_limit_end_with_6_or_stay_below(tmp_path: Pa
         assert found.faults(limit, SECONDS) == [], found.said
 
 
+@pytest.mark.thorough
 def test_a_reduction_without_end_ends_with_its_time(tmp_path: Path):
     BOMBS["reductions"](4).compile().save(tmp_path / "p.pb")
     found = ending(tmp_path / "p.pb", "native", LIMIT, 2.0, sandbox=False)

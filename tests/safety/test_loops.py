@@ -25,6 +25,7 @@ def with_loops(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     good_programs.cache_clear()
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("with_loops")
 def test_a_program_with_loops_changed_at_random_runs_or_is_refused(tmp_path: Path):
     """`python tests/mutations.py SECONDS --loops` tries more of them."""
@@ -33,6 +34,7 @@ def test_a_program_with_loops_changed_at_random_runs_or_is_refused(tmp_path: Pat
     assert words.count("ProgramError") >= 12
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("with_loops")
 def test_a_program_with_loops_changed_at_random_stays_in_its_buffers(capsys: pytest.CaptureFixture[str]):
     """`python tests/mutations.py --guard --loops --count 10000 --jobs 2` tries more of them."""

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = """
 import os, sys
 from runtime.blas import ask_for_one_thread
@@ -79,6 +81,7 @@ DEEDS = {
 }
 
 
+@pytest.mark.thorough
 def test_the_hook_would_see_it(tmp_path: Path):
     deeds = "\n".join(DEEDS.values())
     noted, _ = run(tmp_path, 0, f"watching = True\n{deeds}\nwatching = False")

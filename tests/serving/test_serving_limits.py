@@ -349,7 +349,7 @@ def stopped_while_busy(folder: Path, seconds: float, number: signal.Signals, eng
     return process.returncode, err
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_a_server_that_is_stopped_while_it_is_busy_says_nothing(folder: Path, engine: str):
     """Stop four servers, or as many as `PROGRAD_SHUTDOWNS` says; each engine has half of them."""

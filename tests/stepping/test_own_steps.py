@@ -30,6 +30,7 @@ def rows(count: int, seed: int = 0) -> dict[str, Any]:
     return {"x": rng.standard_normal((count, 64)).astype(np.float32), "label": rng.integers(0, 10, count)}
 
 
+@pytest.mark.sampled(3)
 @ENGINES
 @pytest.mark.parametrize("count", [1, 32])
 def test_the_steps_are_those_of_run_step(count: int, engine: Any):

@@ -66,6 +66,7 @@ def test_shards_train_as_the_whole_batch_does_with_the_same_dropout_masks(loss, 
     require_close(cut[1], whole[1])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ENGINES)
 def test_ignored_labels_count_in_no_shard_even_if_a_shard_has_no_other(engine):
     feeds = rows()
@@ -77,7 +78,7 @@ def test_ignored_labels_count_in_no_shard_even_if_a_shard_has_no_other(engine):
     require_close(cut[1], whole[1])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("loss", ["labels", "mean"])
 def test_a_smaller_step_has_full_shards_and_a_smaller_one(loss, engine):
@@ -87,6 +88,7 @@ def test_a_smaller_step_has_full_shards_and_a_smaller_one(loss, engine):
     require_close(cut[0], whole[0])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_bits_of_shards_do_not_depend_on_threads(engine):
     feeds = rows()

@@ -163,7 +163,7 @@ def test_a_chain_of_short_chunks_takes_few_threads_and_long_ones_many():
     assert [step_cycles([[long] * 8], threads) > step_cycles([[long] * 8], 8) for threads in (1, 4, 9)] == [True] * 3
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @pytest.mark.usefixtures("three_cores")
 @pytest.mark.parametrize(("jobs", "threads"), [(1, "3"), (2, "1")])
 def test_runs_of_a_sweep_share_the_cores(

@@ -90,7 +90,7 @@ def with_encoding(name: str, text: str) -> None:
     save(program, "m.pb", force=True)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("first", one_in(8, range(0, 400, 25)))
 def test_a_hostile_encoding_ends_every_verb_with_a_sentence_and_a_code(here: Path, first: int):
     pytest.importorskip("onnx")

@@ -264,6 +264,7 @@ def test_numbers_alone_are_parsed_at_once_to_the_same_bits(monkeypatch: pytest.M
         assert at_once[0].columns["size"].dtype == np.float64
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -78,6 +78,7 @@ def test_scripts_get_the_line_at_a_terminal_too_if_they_ask_for_it(tmp_path):
         assert "\x1b" not in shown[-1]
 
 
+@pytest.mark.thorough
 def test_colours_are_left_out_where_the_environment_asks_for_it(tmp_path):
     save(rich(), tmp_path)
     assert "\x1b[32mdone\x1b[0m" in at_terminal(tmp_path, 80, "execute", "p.pb")

@@ -249,7 +249,7 @@ def test_an_evaluation_that_is_nan_warns_once(tmp_path, caplog):
     )
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(8))
 def test_random_trainings_with_nan_or_inf_at_a_random_step_save_neither(seed: int):
     counts, fault = tried(seed)

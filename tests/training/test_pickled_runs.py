@@ -37,6 +37,7 @@ def run_of(engine: str, **options: object) -> prograd.Run:
     return prograd.Run(built().compile(batch=16), engine=engine, **options)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("copied", [lambda run: pickle.loads(pickle.dumps(run)), copy.deepcopy, copy.copy])
 def test_a_copy_of_a_run_trains_on_to_the_same_bits(copied, engine):

@@ -114,7 +114,7 @@ def stopped(losses: Sequence[float], patience: int, min_delta: float) -> int:
     return len(losses)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("patience", "min_delta"), [(3, 0.0), (2, 0.03), (4, 0.01)])
 def test_a_run_stops_after_its_patience(patience: int, min_delta: float, engine: Any):
     losses = prograd.load(saved(network()), engine=engine).train(progress=False).history["evaluate.loss"]
@@ -163,7 +163,7 @@ def resumable(kind: str) -> tuple[Program, dict[str, Any]]:
     return network("setting"), {"callbacks": callbacks, "keep_best": 2}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.thorough
 @pytest.mark.parametrize("every", [None, 4])
 @pytest.mark.parametrize("kind", ["file", "callbacks"])
 def test_a_run_that_is_cut_anywhere_resumes_to_the_same_bits_and_files(kind: str, every: int | None, engine: Any):

@@ -114,6 +114,7 @@ def test_the_folds_part_the_rows_of_the_training_split(engine: Any, shuffle: boo
         assert again.position.rows_sha256["evaluate"]
 
 
+@pytest.mark.thorough
 def test_a_cross_validated_sweep_names_the_best_settings(capsys: pytest.CaptureFixture[str]):
     command = ["sweep", saved(), "--set", "rate=1e-4,0.5", "--folds", "2", "--results", "r.jsonl", "-q"]
     assert main(command) == 0
@@ -126,7 +127,7 @@ def test_a_cross_validated_sweep_names_the_best_settings(capsys: pytest.CaptureF
     assert [line["fold"] for line in lines] == [1, 2, 1, 2]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("search", ["--random", "--bayes"])
 def test_a_sweep_over_ranges_makes_as_many_runs(search: str, capsys: pytest.CaptureFixture[str]):
     if search == "--bayes":

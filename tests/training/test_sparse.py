@@ -37,6 +37,7 @@ def network(*, is_sparse: bool) -> Program:
     return program
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ENGINES)
 def test_training_on_sparse_rows_is_training_on_dense_ones(engine):
     if engine == "native":
@@ -112,6 +113,7 @@ def test_operands_that_do_not_fit_are_refused(shapes, sentence):
     assert sentence in str(caught.value)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ENGINES)
 def test_rows_of_unequal_length_are_padded_to_a_few_lengths(engine):
     """The rows of a sparse matrix as lists; steps are compiled for some numbers of elements."""

@@ -43,6 +43,7 @@ def shapes(program: Any) -> dict[str, tuple[int, ...]]:
     return {row.name: row.shape for row in program.tensors_of_file if row.trained}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_a_bias_of_keras_moves_as_fast_as_there(engine: Any):
     source = lstm("tf2onnx")

@@ -70,6 +70,7 @@ SVM: dict[str, Any] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("engine", ["reference", "native"])
 @pytest.mark.parametrize("kernel", ["LINEAR", "POLY", "RBF", "SIGMOID"])
 def test_a_vector_machine_votes_for_classes_by_pairs(kernel: str, engine: Any):

@@ -75,6 +75,7 @@ def imported(nodes: list[Any], shape: tuple[int, ...], values: dict[str, Any]) -
     return program, [op.type for op in program.block.desc.ops]
 
 
+@pytest.mark.sampled(3)
 @ENGINES
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize(("relu", "q"), [(False, True), (True, True), (True, False)])
@@ -103,6 +104,7 @@ CONVOLUTIONS = {
 }
 
 
+@pytest.mark.sampled(3)
 @ENGINES
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("name", CONVOLUTIONS)
@@ -128,6 +130,7 @@ def test_a_convolution_is_of_integers(name: str, signed: bool, engine: Any):
     np.testing.assert_array_equal(predicted(program, engine, {}, x=x)["y"], wanted)
 
 
+@pytest.mark.sampled(3)
 @ENGINES
 @pytest.mark.parametrize("name", FILES)
 def test_files_in_integers_predict_what_they_do_in_floats(name: str, engine: Any):

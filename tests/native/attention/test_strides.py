@@ -143,6 +143,7 @@ def test_heads_are_read_by_strides_on_every_instruction_set(target: Target):
     check(attention(case), given(case), replace(target, l2_bytes=1 << 15))
 
 
+@pytest.mark.thorough
 @every_target
 def test_heads_of_bfloat16_are_read_by_strides_on_every_instruction_set(target: Target):
     for case in (CASES["bfloat16"], CASES["bfloat16, an odd number of elements"]):
@@ -151,7 +152,7 @@ def test_heads_of_bfloat16_are_read_by_strides_on_every_instruction_set(target: 
         assert found == [x.tobytes() for x in apart.native(target)][: len(found)]
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 @pytest.mark.parametrize("part", [0, 1, 2])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

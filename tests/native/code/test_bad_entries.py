@@ -96,7 +96,7 @@ def run(folder):
     return done.returncode, done.stderr, done.stdout.rpartition("state_sha256=")[2]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "change",
     one_in(
@@ -138,6 +138,7 @@ def test_the_command_prints_nothing_that_acts_from_an_entry(folder, capsys):
     assert any(line.endswith("not used: not whole, or not safe") for line in out)
 
 
+@pytest.mark.thorough
 def test_sections_that_overlap_take_no_more_memory_than_the_object_has(folder):
     run(folder)
     entry = next(found for path in folder.iterdir() if not (found := from_bytes(path.read_bytes())).label.kernels)

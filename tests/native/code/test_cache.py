@@ -238,6 +238,7 @@ def test_without_a_folder_nothing_is_kept(monkeypatch):
     assert kept() == []
 
 
+@pytest.mark.thorough
 def test_two_processes_that_keep_the_same_entry_at_once_leave_a_whole_one(folder):
     script = (
         "from native.code.test_cache import *\n"
@@ -403,6 +404,7 @@ def test_code_that_is_kept_is_neither_written_nor_compiled_again(folder, monkeyp
     assert result(lambda: pytest.fail("it writes")) == first
 
 
+@pytest.mark.thorough
 def test_a_second_run_gives_the_same_bits_and_does_not_import_llvm(folder, tmp_path):
     program = Path(__file__).parents[3] / "examples" / "linear_regression.pb"
     script = (

@@ -156,6 +156,7 @@ def test_operands_are_computed_where_they_are_packed(target, layout):
     assert (arrays[2] == (a @ b) / 2).all()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("target", OF_VECTORS, ids=lambda t: t.name)
 @pytest.mark.parametrize("layout", ["NN", "TT"])
 @pytest.mark.parametrize("k", [129, 1063])

@@ -84,7 +84,7 @@ def operands(case: Case) -> tuple[np.ndarray, np.ndarray, np.ndarray, dict[str, 
     return x, w, rng.normal(size=y.shape).astype(case.dtype), attributes
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("number", one_in(2, range(len(CASES))), ids=list(CASES))
 @pytest.mark.parametrize("op", ["conv2d", "conv2d_input_gradient", "conv2d_filter_gradient"])
 def test_a_convolution_computes_what_its_kernel_does(op: str, number: int):

@@ -103,7 +103,7 @@ def test_every_place_is_near_the_sum_of_its_products(op: str, number: int):
         np.testing.assert_allclose(made, wanted, rtol=0, atol=2e-6 * np.abs(wanted).max())
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("case", ["several blocks", "units that share pixels"])
 @pytest.mark.parametrize("op", OPERATORS)
@@ -116,6 +116,7 @@ def test_threads_change_no_bit(op: str, case: str):
     assert made[0] == made[1]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("worst", [np.nan, -np.inf])
 @pytest.mark.parametrize("number", [0, 1], ids=["source", "filter"])

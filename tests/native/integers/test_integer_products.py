@@ -63,6 +63,7 @@ def test_a_product_is_exact(left: tuple[int, ...], right: tuple[int, ...], has_m
         np.testing.assert_array_equal(made.native(target, threads)[0], wanted)
 
 
+@pytest.mark.sampled(3)
 @every_target
 @pytest.mark.parametrize("has_many_zeros", [False, True])
 @pytest.mark.parametrize(("image", "filters", "attributes"), CONVOLUTIONS, ids=str)

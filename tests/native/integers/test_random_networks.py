@@ -127,6 +127,7 @@ def network(seed: int) -> Made:
     return Made(write, d.operands)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "seed", [*range(QUICK), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(QUICK, ALL))]
 )

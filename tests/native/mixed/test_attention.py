@@ -81,7 +81,7 @@ def by_hand(case: Any, feeds: Found) -> Found:
     return {"y": rounded(powers) @ v / total, "dq": ds @ k, **of_groups}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_only_factors_of_products_are_rounded(tmp_path: Path, case: Any, engine: str) -> None:
@@ -95,7 +95,7 @@ def test_only_factors_of_products_are_rounded(tmp_path: Path, case: Any, engine:
         assert np.median(differences) <= 5e-6
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.thorough
 @pytest.mark.skipif(len(SETS) < 2, reason="this machine has one instruction set")
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_bits_do_not_depend_on_the_instruction_set(tmp_path: Path, case: Any) -> None:

@@ -41,7 +41,7 @@ KINDS = ("normal", "tiny", "edge", "any")
 """Ordinary numbers, such with denormal products, products and sums around 2^-126 and 2^-150, and any bits."""
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_bits_are_those_of_the_contract(tmp_path: Path, shape: tuple[int, int, int], kind: str) -> None:

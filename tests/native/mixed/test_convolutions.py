@@ -70,7 +70,7 @@ def results(path: Path, dtype: str, case: Any, engine: str) -> list[Array]:
     return [np.asarray(found[name]) for name in ("y", "dx", "dw")]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_results_are_those_of_float32_convolutions(tmp_path: Path, case: Any, engine: str) -> None:
@@ -84,7 +84,7 @@ def test_results_are_those_of_float32_convolutions(tmp_path: Path, case: Any, en
 SETS = [name for name in ("amx", "avx512_bf16", "avx512", "avx2") if name in instruction_sets()]
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.thorough
 @pytest.mark.skipif(len(SETS) < 2, reason="this machine has one instruction set")
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_bits_do_not_depend_on_the_instruction_set(tmp_path: Path, case: Any) -> None:

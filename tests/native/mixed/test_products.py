@@ -83,7 +83,7 @@ def test_sums_are_those_of_exact_products(tmp_path: Path, case: Any, engine: str
     assert np.abs(y - wanted).max() <= 2e-6 * np.abs(wanted).max()
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(36)
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("kind", ["normal", "tiny", "any"])
 def test_all_instruction_sets_give_equal_bits(tmp_path: Path, case: Any, kind: str) -> None:

@@ -56,6 +56,7 @@ def compare(product: Callable[[Value, Value], Value], operands: list[np.ndarray]
     return made.groups(target)
 
 
+@pytest.mark.sampled(3)
 @every_target
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("size", SIZES, ids=str)
@@ -65,6 +66,7 @@ def test_a_product_widens_weights_with_outputs_first(size: tuple[int, int, int],
     assert compare(with_outputs_first, [*quantized(outputs, inputs, bits), x], target)[-1] == "dequantize+matmul"
 
 
+@pytest.mark.sampled(3)
 @every_target
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("size", SIZES[::2], ids=str)
@@ -74,6 +76,7 @@ def test_a_product_widens_weights_with_inputs_first(size: tuple[int, int, int], 
     assert compare(matmul, [*quantized(inputs, outputs, bits), x], target)[-1] == "dequantize+matmul"
 
 
+@pytest.mark.sampled(3)
 @every_target
 @pytest.mark.parametrize("bits", [8, 4])
 @pytest.mark.parametrize("rows", [64, 77])

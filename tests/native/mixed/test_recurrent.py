@@ -93,7 +93,7 @@ def step(path: Path, feeds: dict[str, Array], engine: str) -> tuple[Array, dict[
     return h, gradients, run.state_sha256
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("name", GATES)
 @pytest.mark.parametrize("engine", ["reference", "native"])
@@ -103,7 +103,7 @@ def test_states_are_those_of_rounded_products(tmp_path: Path, engine: str, name:
     assert np.abs(h - by_hand(name, feeds)).max() < 0.01  # a state near the middle of two numbers rounds either way
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("name", GATES)
 @pytest.mark.parametrize("engine", ["reference", "native"])
@@ -117,7 +117,7 @@ def test_gradients_are_near_those_of_float32(tmp_path: Path, engine: str, name: 
         assert 0 < error < 0.02
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.thorough
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("name", GATES)
 def test_states_and_gradients_have_equal_bits_on_all_instruction_sets(tmp_path: Path, name: str, sizes: Any) -> None:
@@ -147,7 +147,7 @@ def test_a_mixed_step_joins_the_layer_with_its_features_and_gradient(
     )
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", [f"native.{each}" for each in SETS])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("name", ["rnn", "gru", "lstm"])

@@ -33,6 +33,7 @@ def test_a_run_resumes_with_equal_bits(tmp_path: Path, engine: str) -> None:
     assert again.state_sha256 == run.state_sha256
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_float32_programs_take_the_states_of_a_mixed_run(tmp_path: Path, engine: str) -> None:
     mixed, feeds = run_of(tmp_path / "mixed.pb", "bfloat16", engine)

@@ -22,7 +22,7 @@ def trained(path: Path, seed: int, engine: str, threads: int = 1, mixed: str | N
     return losses[-1], run.state_sha256
 
 
-@pytest.mark.sampled(36)
+@pytest.mark.thorough
 @pytest.mark.skipif("avx512_bf16" not in instruction_sets(), reason="this machine has no instruction for pairs")
 @pytest.mark.parametrize("name", [name for name in ("amx", "avx512", "avx2") if name in instruction_sets()])
 @pytest.mark.parametrize("seed", range(12))

@@ -94,7 +94,7 @@ def operands(case: Any) -> tuple[Array, Array, Array]:
     return numbers(0, shape), numbers(1, (3, 3, shape[3], wide)), numbers(2, (*shape[:3], wide))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_numbers_are_those_of_rounded_transforms(tmp_path: Path, case: Any) -> None:
     x, w, dy = operands(case)
@@ -104,6 +104,7 @@ def test_numbers_are_those_of_rounded_transforms(tmp_path: Path, case: Any) -> N
         assert np.abs(found[name] - wanted).max() <= 2e-6 * np.abs(wanted).max(), name
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_engines_agree_within_the_error_of_rounded_transforms(tmp_path: Path, case: Any) -> None:
     rng = np.random.default_rng(3)
@@ -115,7 +116,7 @@ def test_engines_agree_within_the_error_of_rounded_transforms(tmp_path: Path, ca
         assert np.sqrt((difference**2).mean()) <= 5e-3 * np.sqrt((wanted**2).mean()), name
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.thorough
 @pytest.mark.skipif(len(SETS) < 2, reason="this machine has one instruction set")
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_bits_depend_on_no_instruction_set_and_no_thread(tmp_path: Path, case: Any) -> None:
@@ -125,7 +126,7 @@ def test_bits_depend_on_no_instruction_set_and_no_thread(tmp_path: Path, case: A
         assert all(np.array_equal(first[name].view("u4"), other[name].view("u4")) for name in first)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("engine", SETS)
 @pytest.mark.parametrize(
     ("operand", "odd"), [("x", np.nan), ("x", np.inf), ("w", np.nan), ("w", -np.inf), ("dy", np.nan), ("dy", np.inf)]
@@ -140,6 +141,7 @@ def test_numbers_that_are_not_finite_reach_what_they_reach_in_the_reference_engi
         assert_close(found[name], wanted)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("engine", SETS)
 def test_numbers_whose_transforms_overflow_give_finite_results(tmp_path: Path, engine: str) -> None:
     x, w, dy = operands(((4, 14, 14, 64), 64))

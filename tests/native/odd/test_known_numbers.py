@@ -39,7 +39,7 @@ def alike(native: np.ndarray, reference: np.ndarray, signs: bool = True):
         np.testing.assert_array_equal(np.signbit(native[there]), np.signbit(reference[there]))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("number", one_in(3, ODD))
 @pytest.mark.parametrize("name", BINARY)
 def test_a_known_number_beside_a_tensor(name: str, number: float):
@@ -49,7 +49,7 @@ def test_a_known_number_beside_a_tensor(name: str, number: float):
     alike(*by_both(lambda x, n: function(ops.full_like(x, n), x), number), signs=signs)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("number", ODD)
 @pytest.mark.parametrize("name", UNARY)
 def test_a_known_number_among_others(name: str, number: float):
@@ -62,7 +62,7 @@ def test_nothing_is_larger_or_smaller_than_a_known_nan():
             assert np.isnan(made).all()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", ["sum", "mean", "max", "min", "prod", "logsumexp"])
 def test_a_reduction_of_one_known_number(name: str):
     for number in ODD:

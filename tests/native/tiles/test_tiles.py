@@ -36,6 +36,7 @@ def has_bits(found: Array, wanted: Array) -> bool:
     return bool(((found.view("u4") == wanted.view("u4")) | (np.isnan(found) & np.isnan(wanted))).all())
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_bits_are_those_of_the_contract(
@@ -50,6 +51,7 @@ def test_bits_are_those_of_the_contract(
     assert has_bits(found, by_contract(a, b, SHAPES[shape]))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_all_shapes_and_strides_give_products(tmp_path: Path, products: Count, case: Any) -> None:
     name, *shapes, attributes = case
@@ -85,7 +87,7 @@ def test_bits_of_a_convolution_are_those_of_the_contract(tmp_path: Path, product
     assert has_bits(found.reshape(total.shape), total)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("case", convolutions.CASES, ids=str)
 def test_convolutions_are_those_of_float32(tmp_path: Path, products: Count, case: Any) -> None:
     wanted = convolutions.results(tmp_path, "float32", case, "reference")
@@ -94,6 +96,7 @@ def test_convolutions_are_those_of_float32(tmp_path: Path, products: Count, case
         assert np.abs(y - x).max() <= tolerance * np.abs(x).max()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", attention.CASES, ids=str)
 def test_attention_and_its_gradients_are_those_by_hand(tmp_path: Path, products: Count, case: Any) -> None:
     feeds, before = attention.fed(case), products()
@@ -104,7 +107,7 @@ def test_attention_and_its_gradients_are_those_by_hand(tmp_path: Path, products:
         assert differences.max() <= 1e-3
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [0, 2, 3, 5])
 def test_random_networks_have_the_hash_of_vector_instructions(tmp_path: Path, products: Count, seed: int) -> None:
     """Train rows, images, sequences and recurrent layers."""

@@ -41,7 +41,7 @@ def machine(folder: Path, instructions: str, kib: tuple[int, int]) -> Target:
     return replace(target(instructions), **caches(folder / f"{kib}"))
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.thorough
 @pytest.mark.parametrize("instructions", one_in(len(WITH_FMA), WITH_FMA))
 @pytest.mark.parametrize("family", one_in(8, FAMILIES))
 def test_two_training_steps_have_the_same_bits_on_machines_with_other_caches(
@@ -71,6 +71,7 @@ def work_of(compiled: Compiled, made: Target) -> object:
     return code_of(step), tuple((stage.first, stage.work_items) for stages in step.steps for stage in stages.steps)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("instructions", one_in(len(WITH_FMA), WITH_FMA))
 @pytest.mark.parametrize(
     ("rows", "size", "deep", "wide", "window"),

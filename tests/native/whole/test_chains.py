@@ -42,6 +42,7 @@ def lowered_for(program: object, threads: int) -> LoweredBlock:
     return lowered(run.session.bindings("train")[0].block, (), this_machine(), threads)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("program", ["table", *one_in(2, EXAMPLES)], ids=lambda given: getattr(given, "stem", given))
 def test_strips_read_only_what_strips_of_their_rows_made(program: object):
     """Memory is NaN before a step, and strips come in the wrong order: whoever reads other rows finds NaN."""
@@ -103,6 +104,7 @@ def test_what_reads_other_rows_waits():
     assert step.phases.first[pairs] > step.phases.last[maker]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("threads", [2, 3, 4])
 def test_any_number_of_threads_gives_the_same_bits(threads: int):
     rng = np.random.default_rng(0)

@@ -84,7 +84,7 @@ def without_chains(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROGRAD_CACHE", "")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("images", "extent", "channels", "mixed"), CASES)
 def test_chains_change_no_bit(
     images: int, extent: int, channels: int, mixed: str, monkeypatch: pytest.MonkeyPatch
@@ -98,6 +98,7 @@ def test_chains_change_no_bit(
     np.testing.assert_allclose(found[0][0], reference, rtol=2e-2 if mixed else 1e-4)
 
 
+@pytest.mark.thorough
 def test_nan_goes_where_it_goes_without_chains(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROGRAD_CACHE", "")
     program, feeds = network(32, 16, 64), rows(32, 16)
@@ -155,7 +156,7 @@ def test_a_chain_goes_on_image_by_image_where_gradients_of_filters_add_to_sums_o
     assert any((tiles, runs) == (32, 8) for _, tiles, runs in found)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("threads", [1, 2])
 def test_no_tile_reads_images_of_another_one(threads: int) -> None:
     """Memory is NaN before a step, and the chunks of each phase come in the wrong order."""

@@ -57,7 +57,7 @@ def test_an_example_trains_to_the_same_states(path: Path):
             np.testing.assert_array_equal(native[name], expected, err_msg=name)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", one_in(2, EXAMPLES), ids=lambda path: path.stem)
 def test_the_command_makes_the_steps_of_an_example_at_once_and_alike(path: Path, capsys: pytest.CaptureFixture[str]):
     """Evaluation included: on any number of threads to the same bits, and near those of the reference."""
@@ -75,6 +75,7 @@ def test_the_command_makes_the_steps_of_an_example_at_once_and_alike(path: Path,
             assert float(one[name]) == float(two[name]) == pytest.approx(float(reference[name]), rel=1e-3)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("optimizer", [nadam, radam], ids=["nadam", "radam"])
 def test_what_is_dropped_and_what_is_rounded_to_16_bits_is_the_same(optimizer: Callable[..., Any]):
     program = Program("dropped", seed=3)
@@ -111,7 +112,7 @@ def test_a_random_program_gives_the_same_numbers(program: Program):
         np.testing.assert_allclose(native_states[name], array, rtol=1e-10, atol=1e-10, err_msg=name)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.thorough
 @pytest.mark.parametrize("stem", ["digits_mlp", "digits_cnn", "characters"])
 def test_runs_have_the_same_bits_for_any_number_of_threads(stem: str):
     path = next(path for path in EXAMPLES if path.stem == stem)

@@ -75,7 +75,7 @@ def test_a_program_that_moves_values_to_a_file_and_back_trains_alike(seed: int, 
         np.testing.assert_allclose(native.states.arrays[name], expected, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_a_golden_program_computes_what_the_reference_does(path: Path, tmp_path: Path):
     native, reference = engines(path, spill=tmp_path)

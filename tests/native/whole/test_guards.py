@@ -46,7 +46,7 @@ def test_indices_of_a_shape_without_elements_are_refused_and_write_nothing():
     assert sentences[0] == sentences[1]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("shape", [(0,), (0, 4), (4, 0), (1,)])
 def test_indices_of_few_places_touch_no_memory_beside_buffers(shape: tuple[int, ...]):
     def tried(seed: int, folder: Path) -> str:
@@ -59,7 +59,7 @@ def test_indices_of_few_places_touch_no_memory_beside_buffers(shape: tuple[int, 
     assert campaign.FAULT not in counts
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("instructions", one_in(len(SETS), SETS))
 @pytest.mark.parametrize("name", one_in(4, programs.NETWORKS))
 def test_a_network_of_ordinary_size_stays_in_its_buffers(
@@ -76,7 +76,7 @@ def test_a_network_of_ordinary_size_stays_in_its_buffers(
     assert counts == {"ran": 1}, capsys.readouterr().out
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", one_in(6, GOLDEN), ids=lambda path: path.stem)
 def test_a_golden_program_stays_in_its_buffers(path: Path, capsys: pytest.CaptureFixture[str]):
     def tried(seed: int, folder: Path) -> str:
@@ -86,6 +86,7 @@ def test_a_golden_program_stays_in_its_buffers(path: Path, capsys: pytest.Captur
     assert campaign.FAULT not in counts, capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_programs_changed_at_random_stay_in_their_buffers(capsys: pytest.CaptureFixture[str]):
     """`python tests/mutations.py --guard --count 100000 --jobs 2` tries more of them."""
     good_programs()

@@ -116,7 +116,7 @@ def test_results_have_the_same_bits_for_any_number_of_threads(name: str):
     assert others == [first] * len(others)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", OPERANDS)
 def test_results_that_are_not_finite_are_the_same_numbers_for_any_number_of_threads(name: str):
     op = made(name, finite=False)
@@ -158,7 +158,7 @@ def require_equal_bits(compiled: Compiled, feeds: dict[str, np.ndarray]) -> None
     assert len(found) == 1, found
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("rule", ["lstm", "gru"])
 def test_a_recurrent_layer_has_the_same_bits_for_any_number_of_threads(rule: str):
     compiled, rng = recurrent(rule), np.random.default_rng(0)
@@ -179,7 +179,7 @@ def test_the_products_of_a_recurrent_gradient_are_shared_by_more_threads_than_pa
     assert items[16] >= 12
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("family", one_in(16, FAMILIES))
 def test_two_training_steps_have_the_same_bits_for_any_number_of_threads(family: str):
     compiled = family_program(family).compile(batch=ROWS)

@@ -51,6 +51,7 @@ def test_examples_take_no_more_memory_than_by_the_reference_engine(path: Path):
             assert step.memory.arena_bytes <= bound.plan.arena_bytes
 
 
+@pytest.mark.thorough
 def test_a_step_that_was_planned_for_a_budget_keeps_within_it():
     program = prograd.Program("narrow", seed=0)
     x = program.input("image", "float32", ("batch", 16, 16, 32))

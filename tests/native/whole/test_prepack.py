@@ -110,6 +110,7 @@ def with_states_of(run: runtime.Run) -> runtime.Run:
 WAYS = [set_state, set_filter, set_setting, make_step, train, train_ahead, load, resume]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("change", WAYS)
 def test_predictions_follow_every_change_of_the_states(desc, change: Callable[..., None], tmp_path: Path):
     run = new(desc)
@@ -307,6 +308,7 @@ def test_bits_are_those_of_a_step_that_makes_all(name: str, threads: int):
     assert all(result == results[0] for result in results)
 
 
+@pytest.mark.sampled(3)
 @every_target
 @pytest.mark.parametrize(("rows", "depth", "columns"), [(16, 300, 500), (33, 1000, 97), (150, 513, 40)])
 def test_products_of_some_rows_by_prepacked_weights(target: Target, rows: int, depth: int, columns: int):

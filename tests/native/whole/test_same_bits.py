@@ -49,7 +49,7 @@ def require_equal_states(compiled: Compiled, feeds: dict[str, np.ndarray]) -> No
             assert not differing, f"{name} differs from {WITH_FMA[0]} on {threads} threads"
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.thorough
 @pytest.mark.parametrize("mixed", PRECISIONS)
 @pytest.mark.parametrize("family", one_in(4, FAMILIES))
 def test_training_steps_have_the_same_bits_on_all_instruction_sets(family: str, mixed: str | None):

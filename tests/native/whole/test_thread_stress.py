@@ -16,7 +16,7 @@ def wanted() -> str:
     return hash_of(1, STEPS)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals, and no fork")
 @pytest.mark.parametrize(("condition", "threads"), [
     ("pauses", 3),
