@@ -5,7 +5,7 @@ options  the options of packing
 named    checks of the columns that an option names
 tables   NumPy's files as arrays
 images   folders of images
-texts    lines of text, and windows of bytes
+texts    lines of text, and windows of bytes or subwords
 chats    conversations and texts as codes of a language model
 labelled_texts  texts with classes as codes of an encoder
 fit      the encoding of a column: kind, vocabulary, mean, replacement of missing values

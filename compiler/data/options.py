@@ -38,7 +38,8 @@ class PackOptions:
         seed: seed of the random assignment.
         size: height and width of images; by default their own, which must be equal.
         grey: True if images have one channel.
-        window: bytes in a row of a text file, whose rows are by default its lines; or rows of a table in a window.
+        window: bytes, or with `bpe` subwords, in a row of a text file, whose rows are by default its lines; or rows in
+            a window of a table.
         vocabulary: upper bound on the words or subwords that are kept of texts.
         date: date columns by name, with the parts to make numbers of, or () for days, year_cycle and week_cycle.
         date_format: format of dates for `strptime`, as "%d.%m.%Y"; by default ISO 8601.
@@ -48,7 +49,8 @@ class PackOptions:
         log: number columns to replace by log(1 + x).
         quantile: number columns to replace by the share of training rows below, from 0 to 1.
         decimal: "," if texts of numbers have decimal commas.
-        stride: bytes, or rows, between the starts of two windows; by default those of a window for bytes, 1 for rows.
+        stride: bytes, subwords or rows between the starts of two windows; by default those of a window for bytes and
+            subwords, 1 for rows.
         target: column whose value after each window of rows is predicted.
         ahead: rows from the last of a window to its target.
         bpe: text columns by name, with the subwords to keep of each row, or 0 for all.

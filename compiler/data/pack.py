@@ -23,7 +23,7 @@ from compiler.data.options import Names, PackOptions, is_pattern
 from compiler.data.series import Windows, require_no_gap, series_of, split_windows
 from compiler.data.splits import split_rows, times_of
 from compiler.data.tables import read_arrays_of
-from compiler.data.texts import read_lines, read_windows
+from compiler.data.texts import read_lines, read_subwords, read_windows
 from prograd_proto.spelling import closest
 from prograd_proto.wording import as_asked
 from runtime.dtypes import Array
@@ -55,6 +55,7 @@ class Source(NamedTuple):
         levels: the classes of columns whose source orders them.
         numbers: int64 [rows], the number of each row in the source, or its line; None if rows count from 0.
         in_lines: True if the numbers are lines of a text file.
+        encoded: the encodings of arrays that the source itself gives.
     """
 
     table: dict[str, Array]
@@ -63,6 +64,7 @@ class Source(NamedTuple):
     levels: dict[str, Levels] = {}  # noqa: RUF012 - nothing either
     numbers: Array | None = None
     in_lines: bool = False
+    encoded: dict[str, Column] = {}  # noqa: RUF012 - nor into this
 
     @property
     def names(self) -> list[str]:
@@ -121,6 +123,8 @@ def _require_windows(found: Source, options: PackOptions) -> None:
             if given is not None:
                 what = "how far windows lie apart" if name == "stride" else "the value behind each window"
                 raise UsageError(f"{name}: {what} says nothing without them; give window too")
+    elif found.encoded and any(options.bpe.values()):
+        raise UsageError(f"bpe: a window has {options.window} subwords, so leave out the length of 'text'")
     elif not found.table and [*found.arrays] != ["text"]:
         raise UsageError("window: windows are of .txt files, or of the rows of a table; leave it out")
     if options.target is not None and options.target not in found.table:
@@ -144,6 +148,7 @@ def _packed(found: Source, options: PackOptions) -> Packed:
         name: fitted(name, raw, training, options, found.levels.get(name, Levels()), found.row_name)
         for name, raw in found.table.items()
     }
+    columns |= found.encoded
     require_used(options, columns)
     joined = {name: _members(name, patterns, columns) for name, patterns in options.join.items()}
     images = {name: images for name, images in found.images.items() if name in found.arrays}
@@ -152,7 +157,7 @@ def _packed(found: Source, options: PackOptions) -> Packed:
     if series is not None and windows is not None:
         return _packed_windows(found, table, encoding, series, windows)
     members = {name for names in joined.values() for name in names}
-    alone = [name for name in columns if name not in members]
+    alone = [name for name in columns if name not in members and name not in found.encoded]
     arrays = found.arrays | encoding.encode(found.table, [*alone, *joined])
     return Packed(count, arrays, splits, encoding)
 
@@ -247,10 +252,8 @@ def _of_file(path: Path, options: PackOptions) -> Source:
             return Source(read_parquet(path), {})
         case ".npy" | ".npz":
             return _of_arrays(read_arrays_of(path))
-        case ".txt" | ".text" if options.window:
-            return Source({}, read_windows(path, options.window, options.stride))
         case ".txt" | ".text":
-            return _of_lines(read_lines(path))
+            return _of_text(path, options)
         case _:
             if not path.exists():
                 raise DataError(f"{path}: no such file or folder")
@@ -258,6 +261,16 @@ def _of_file(path: Path, options: PackOptions) -> Source:
                 "rows are packed from .csv, .tsv, .jsonl, .parquet, .npy, .npz and .txt files, and folders of images"
             )
             raise UsageError(f"{path}: {way_from(path) or packed}")
+
+
+def _of_text(path: Path, options: PackOptions) -> Source:
+    """Return the lines of a text, or its windows of bytes or subwords."""
+    if options.window is None:
+        return _of_lines(read_lines(path))
+    if "text" not in options.names["bpe"]:
+        return Source({}, read_windows(path, options.window, options.stride))
+    arrays, column = read_subwords(path, options.window, options.stride, options.vocabulary)
+    return Source({}, arrays, encoded={"text": column})
 
 
 def _of_lines(table: Table) -> Source:
@@ -290,7 +303,7 @@ def _require_of(path: Path, options: PackOptions, of: str) -> None:
 
 
 def _require_column(source: Source, option: str, pattern: str) -> None:
-    names = source.names if option == "drop" else source.table
+    names = source.names if option == "drop" else source.encoded if option == "bpe" and source.encoded else source.table
     if _is_there(pattern, names):
         return
     if _is_there(pattern, source.arrays):

@@ -51,6 +51,7 @@ ELSEWHERE = {
     "docs/guide/tables-texts-series.md": "house/test_guide.py",
     "docs/guide/pytorch-trunk.md": "house/test_guide.py",
     "docs/guide/own-loop.md": "house/test_guide.py",
+    "docs/guide/intervals.md": "house/test_guide.py",
 }
 """The tests that run the Python of other pages."""
 

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs/guide"
 PAGES = (
     *("first-program", "data", "training", "looking", "serving", "loops", "pytorch", "images", "tables-texts-series"),
-    *("pytorch-trunk", "own-loop"),
+    *("pytorch-trunk", "own-loop", "intervals"),
 )
 PAGES_WITH_PYTORCH = ("pytorch-trunk",)
 BLOCK = re.compile(r"^```python\n(?P<code>.*?)^```$|^ {4}\$ (?P<command>(?:\\\n|[^\n])*)$", re.MULTILINE | re.DOTALL)
@@ -43,7 +43,7 @@ def script_of(name: str) -> str:
     return "\n".join(as_python(block) for block in BLOCK.finditer(page(name)))
 
 
-@pytest.mark.parametrize("name", ["images", "tables-texts-series", "pytorch-trunk"])
+@pytest.mark.parametrize("name", ["images", "tables-texts-series", "pytorch-trunk", "intervals"])
 def test_programs_of_a_task_have_at_most_25_lines(name: str):
     blocks = re.findall(r"^```python\n(.*?)^```$", page(name), re.MULTILINE | re.DOTALL)
     assert blocks

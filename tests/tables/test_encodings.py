@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 import prograd
 from compiler.__main__ import main as compiler_main
@@ -278,4 +279,42 @@ def test_options_that_do_not_fit_are_one_sentence(options: dict[str, object], sa
     Path("new.csv").write_text("when,pay\n2026-01-01,3\n")
     with pytest.raises(prograd.UsageError) as caught:
         prograd.data.pack("new.csv", "o.safetensors", **options)
+    assert str(caught.value) == said
+
+
+RHYME = "the cat sat on the mat and the dog sat on the log. " * 40
+
+
+def test_windows_of_subwords_overlap_by_the_stride_and_come_back(here: Path):
+    pytest.importorskip("tokenizers", reason="subwords are an extra")
+    Path("rhyme.txt").write_text(RHYME)
+    words = ["--bpe", "text", "--window", "16", "--stride", "4", "--vocabulary", "300", "--split", "train=0.9"]
+    assert compiler_main(["data", "pack", "rhyme.txt", "-o", "rows.safetensors", *words]) == 0
+    rows = load_file("rows.safetensors")["text"]
+    assert rows.dtype == np.int64
+    assert np.array_equal(rows[:-1, 4:], rows[1:, :-4])
+    texts = prograd.data.decode(rows, "text", "rows.safetensors").tolist()
+    assert all(text in RHYME for text in texts)
+    assert RHYME.startswith(texts[0])
+    assert len(texts[0]) > 32, "a subword is longer than a byte"
+    new = encoded({"text": ["the cat sat"]})["text"]
+    assert new.shape == (1, 16)
+    assert prograd.data.decode(new, "text", "rows.safetensors").tolist() == ["the cat sat"]
+    prograd.data.pack("rhyme.txt", "apart.safetensors", bpe=["text"], window=16, vocabulary=300)
+    assert np.array_equal(load_file("apart.safetensors")["text"][:5], rows[:20:4])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"bpe": {"text": 8}, "window": 2}, "bpe: a window has 2 subwords, so leave out the length of 'text'"),
+        ({"bpe": ["txt"], "window": 2}, "bpe: there is no column 'txt'; did you mean 'text'?"),
+        ({"bpe": ["text"], "window": 400}, "rhyme.txt: the file has 3 subwords, a row takes 400"),
+    ],
+)
+def test_windows_of_subwords_that_cannot_be_are_refused(here: Path, options: dict[str, object], said: str):
+    pytest.importorskip("tokenizers", reason="subwords are an extra")
+    Path("rhyme.txt").write_text("cat")
+    with pytest.raises((prograd.DataError, prograd.UsageError)) as caught:
+        prograd.data.pack("rhyme.txt", "rows.safetensors", **options)
     assert str(caught.value) == said
