@@ -95,6 +95,7 @@ def _asked(options: argparse.Namespace) -> PackOptions:
         stride=options.stride,
         target=options.target,
         ahead=options.ahead,
+        known=_names(options.known),
         bpe=dict(options.bpe),
         hash=dict(options.hash),
     )

@@ -142,8 +142,13 @@ def add_pack(verbs: Any) -> None:
     )
     others.add_argument("--target", metavar="NAME", help="column to predict after each window, as NAME_next")
     others.add_argument(
-        "--ahead", type=positive, default=1, metavar="N", help="rows from the last of a window to its target; default 1"
-    )
+        "--ahead", type=_horizons, default=(1,), metavar="N[,N]",
+        help="rows from the last of a window to its target, or to each of several; default 1",
+    )  # fmt: skip
+    others.add_argument(
+        "--known", action="append", default=[], metavar="NAMES",
+        help="columns that are known at the rows of the targets, such as holidays, kept as NAME_next",
+    )  # fmt: skip
     chats = verb.add_argument_group("texts for a language model")
     chats.add_argument(
         "--chat", metavar="DIR",
@@ -167,6 +172,11 @@ def add_show(verbs: Any) -> None:
     verb.set_defaults(module="data", verb="show")
     verb.add_argument("file", metavar="FILE", help="a file of rows")
     verb.add_argument("--rows", type=positive, default=3, metavar="N", help="number of rows to print; default 3")
+
+
+def _horizons(text: str) -> tuple[int, ...]:
+    """Return different whole numbers from 1 on, in rising order."""
+    return tuple(sorted({positive(part) for part in text.split(",")}))
 
 
 def _pair(text: str) -> tuple[str, str]:

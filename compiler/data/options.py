@@ -9,6 +9,8 @@ from functools import cached_property
 from operator import index
 from typing import Any, Final, Literal, cast
 
+import numpy as np
+
 from prograd_proto.spelling import closest
 from runtime.errors import UsageError
 from runtime.rows.encoding.dates import DEFAULT_PARTS, PARTS
@@ -52,7 +54,8 @@ class PackOptions:
         stride: bytes, subwords or rows between the starts of two windows; by default those of a window for bytes and
             subwords, 1 for rows.
         target: column whose value after each window of rows is predicted.
-        ahead: rows from the last of a window to its target.
+        ahead: rows from the last of a window to its target, or to each of several.
+        known: columns whose values at the rows of the targets are known before, such as holidays, kept as NAME_next.
         bpe: text columns by name, with the subwords to keep of each row, or 0 for all.
         hash: text columns by name, with the number of which hashes of words stay below.
     """
@@ -82,7 +85,8 @@ class PackOptions:
     decimal: str = "."
     stride: int | None = None
     target: str | None = None
-    ahead: int = 1
+    ahead: Sequence[int] = (1,)
+    known: Sequence[str] = ()
     bpe: Mapping[str, int] = field(default_factory=dict[str, int])
     hash: Mapping[str, int] = field(default_factory=dict[str, int])
 
@@ -91,7 +95,13 @@ class PackOptions:
         """Return the names and patterns of columns by option; the columns must exist."""
         joined = [pattern for patterns in self.join.values() for pattern in patterns]
         lists = {"classes": self.classes, "whole": self.whole, "drop": self.drop, "standardise": self.standardise}
-        lists |= {"one_hot": self.one_hot, "indicate": self.indicate, "log": self.log, "quantile": self.quantile}
+        lists |= {
+            "one_hot": self.one_hot,
+            "indicate": self.indicate,
+            "log": self.log,
+            "quantile": self.quantile,
+            "known": self.known,
+        }
         return {name: list(given) for name, given in lists.items()} | {
             "text": list(self.text),
             "words": list(self.words),
@@ -213,6 +223,13 @@ def _is(value: Any, type: Any) -> Any:
     return value
 
 
+def _horizons(value: Any) -> tuple[int, ...]:
+    numbers = [_least(number) for number in np.atleast_1d(value).tolist()]
+    if not numbers:
+        raise ValueError(value)
+    return tuple(sorted(set(numbers)))
+
+
 def _least(value: Any, least: int = 1) -> int:
     number = index(value)
     if number < least:
@@ -246,7 +263,8 @@ _FORMS: Final[dict[str, tuple[Callable[[Any], Any], str]]] = {
     "decimal": (_mark, '","'),
     "stride": (lambda value: None if value is None else _least(value), "1"),
     "target": (lambda value: None if value is None else _is(value, str), '"load"'),
-    "ahead": (_least, "1"),
+    "ahead": (_horizons, "1, or ahead=[1, 24]"),
+    "known": (_names, '["holiday"]'),
     "bpe": (_lengths, '{"review": 50}, or ["review"] for all of them'),
     "hash": (_buckets, '{"review": 65536}'),
 }

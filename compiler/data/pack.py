@@ -119,9 +119,10 @@ def _require_encodable(options: PackOptions) -> None:
 def _require_windows(found: Source, options: PackOptions) -> None:
     """Raise UsageError for options of windows without windows, or windows of a source that has no order of rows."""
     if options.window is None:
-        for name, given in (("stride", options.stride), ("target", options.target)):
-            if given is not None:
-                what = "how far windows lie apart" if name == "stride" else "the value behind each window"
+        words = {"stride": "how far windows lie apart", "target": "the value behind each window"}
+        words["known"] = "what is known behind each window"
+        for name, what in words.items():
+            if getattr(options, name):
                 raise UsageError(f"{name}: {what} says nothing without them; give window too")
     elif found.encoded and any(options.bpe.values()):
         raise UsageError(f"bpe: a window has {options.window} subwords, so leave out the length of 'text'")
@@ -130,11 +131,13 @@ def _require_windows(found: Source, options: PackOptions) -> None:
     if options.target is not None and options.target not in found.table:
         hint = closest(options.target, found.table) or f"; there are {', '.join(found.names)}"
         raise UsageError(f"target: there is no column {options.target!r}{hint}")
+    if options.target is not None and options.target in options.names["known"]:
+        raise UsageError(f"known: {options.target!r} is the target of the windows, and no row knows it; leave it out")
 
 
 def _packed(found: Source, options: PackOptions) -> Packed:
     count = _rows(found)
-    series = series_of(options) if options.window and found.table else None
+    series = series_of(options, found.table) if options.window and found.table else None
     values, windows = _values(found, options), None
     if series is None:
         splits = split_rows(options.split, count, options.by, values, options.seed)
@@ -182,7 +185,7 @@ def _packed_windows(
         )
     members = {name for names in encoding.joined.values() for name in names}
     keys = [name for name in encoding.columns if name not in members] + [*encoding.joined]
-    arrays = encoding.encode(table, [*keys, *([series.key] if series.target else [])])
+    arrays = encoding.encode(table, [*keys, *series.behind])
     arrays = {name: array[windows.kept] for name, array in arrays.items()}
     return Packed(len(windows.kept), arrays, windows.splits, encoding)
 
@@ -196,8 +199,7 @@ def packed_like(source: object, encoding: Encoding, options: PackOptions) -> Pac
     count = _rows(found)
     members = {name for part in encoding.joined.values() for name in part}
     keys = [name for name in encoding.columns if name not in members and name in found.table]
-    if encoding.series is not None and encoding.series.target in found.table:
-        keys.append(encoding.series.key)
+    keys += _behind_windows(encoding, found.table)
     keys += [name for name, part in encoding.joined.items() if any(member in found.table for member in part)]
     if not keys and not found.arrays:
         raise DataError(f"the rows have none of the columns {', '.join([*encoding.columns, *encoding.images])}")
@@ -206,6 +208,15 @@ def packed_like(source: object, encoding: Encoding, options: PackOptions) -> Pac
             require_alike(name, found.arrays[name], images)
     with original_rows(found.numbers, lines=found.in_lines):
         return Packed(count, found.arrays | encoding.encode(found.table, keys), {}, encoding)
+
+
+def _behind_windows(encoding: Encoding, table: Mapping[str, Array]) -> list[str]:
+    """Return the arrays behind windows that a table has; with known columns its last rows may lack the target."""
+    series = encoding.series
+    behind = {} if series is None else {key: name for key, name in series.behind.items() if name in table}
+    if series is not None and series.known and series.key in behind and is_missing(table[series.target]).any():
+        del behind[series.key]
+    return list(behind)
 
 
 def read_source(source: object, options: PackOptions, like: Encoding | None = None) -> Source:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -29,15 +30,16 @@ class Windows(NamedTuple):
     training: Array
 
 
-def series_of(options: PackOptions) -> Series:
-    """Return the windows that the options ask for; raise UsageError for splits that windows cannot have."""
+def series_of(options: PackOptions, names: Iterable[str]) -> Series:
+    """Return the windows that the options ask for of columns; raise UsageError for splits that windows cannot have."""
     if options.by == "stratified":
         raise UsageError(
             f"by={options.by}: windows are split in the order of their rows, or by group, in series that no window "
             "leaves; leave it out"
         )
+    known = tuple(name for name in names if name in options.names["known"])
     group = options.of if options.by == "group" and options.of else ""
-    return Series(options.window or 1, options.stride or 1, options.target or "", options.ahead, group)
+    return Series(options.window or 1, options.stride or 1, options.target or "", tuple(options.ahead), group, known)
 
 
 def split_windows(options: PackOptions, series: Series, rows: int, values: Array | None) -> Windows:
@@ -59,7 +61,7 @@ def split_windows(options: PackOptions, series: Series, rows: int, values: Array
         return _of_groups(options, series, rows, values)
     if values is not None:
         _require_rising(options.of or "", values)
-    last = series.length - 1 + (series.ahead if series.target else 0)
+    last = series.needed(targets=bool(series.target)) - 1
     starts = series.starts(rows, None, targets=bool(series.target))[:: series.stride]
     if not options.split:
         return Windows(starts, {}, np.arange(rows))

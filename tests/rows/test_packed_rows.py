@@ -724,11 +724,10 @@ def test_images_of_16_bits_are_refused_and_transparent_pixels_counted(here, caps
     assert "2 of 3 images have transparent pixels, clear/b.png the first; their colours are kept" in caplog.text
 
 
-@pytest.mark.parametrize("option", ["bpe", "words"])
-def test_windows_of_bytes_have_no_words_and_no_subwords(option: str, tmp_path: Path):
+def test_windows_of_bytes_have_no_words(tmp_path: Path):
     (tmp_path / "t.txt").write_text("how do you do\n" * 9)
     with pytest.raises(runtime.UsageError) as error:
-        prograd.data.pack(tmp_path / "t.txt", tmp_path / "r.safetensors", window=8, **{option: ["text"]})
+        prograd.data.pack(tmp_path / "t.txt", tmp_path / "r.safetensors", window=8, words=["text"])
     assert str(error.value) == (
-        f"{option}: 'text' is an array, which stays as it is; leave window out, so that each line is a row"
+        "words: 'text' is an array, which stays as it is; leave window out, so that each line is a row"
     )

@@ -253,7 +253,7 @@ def test_a_damaged_encoding_in_a_program_is_one_sentence(capsys):
     for old, new, said in (
         ('"length":16', '"length":0', "windows are not as they were written"),
         ('"kind":"number"', '"kind":"date"', "the column 'load' of the kind 'date' has 'mean', which it cannot have"),
-        ('"target":"load"', '"target":"x"', "its windows have a target that it has not"),
+        ('"target":"load"', '"target":"x"', "its windows have a target or a known column that it has not"),
     ):
         program = prograd.load("p.pb").program
         assert old in program.data.encoding

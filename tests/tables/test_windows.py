@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -156,3 +157,112 @@ def test_columns_of_splits_and_series_have_single_values():
         with pytest.raises(DataError) as caught:
             prograd.data.encode({"g": values, "v": [1, 2]}, "rows.safetensors")
         assert str(caught.value) == sentence
+
+
+def test_several_targets_stand_side_by_side_and_predictions_have_their_names():
+    values = [float(v) for v in range(100, 130)]
+    rows = packed({"v": values}, window=4, target="v", ahead=[5, 1, 2], standardise=["v"])
+    assert rows["v_next"].shape == (22, 3)
+    found = prograd.data.decode(rows["v_next"], "v_next", "rows.safetensors")
+    assert found[:2].round(3).tolist() == [[104, 105, 108], [105, 106, 109]]
+    program = Program("targets", seed=1)
+    v, wanted = program.input("v", "float32", ("batch", 4)), program.input("v_next", "float32", ("batch", 3))
+    guess = v[:, 3:] + program.parameter("w", (3,), prograd.constant(0.0))
+    program.minimize(ops.mean((guess - wanted) ** 2), prograd.sgd(0.0))
+    program.outputs(guess=guess)
+    program.data("rows.safetensors")
+    program.training(epochs=1)
+    program.compile(batch=11).save("p.pb")
+    run = prograd.load("p.pb")
+    run.train()
+    run.save("s.safetensors")
+    found = run.predict({"v": [110.0, 111.0, 112.0, 113.0]}, raw=True)
+    assert {name: float(array[0]) for name, array in found.items() if name != "guess"} == pytest.approx(
+        dict.fromkeys(["v_next.1", "v_next.2", "v_next.5"], 113.0)
+    )
+    Path("new.csv").write_text("v\n" + "\n".join(map(str, values[:5])))
+    words = ["--entry", "predict", "--load", "s.safetensors", "--data", "new.csv", "--out", "o.csv", "-q"]
+    assert main(["execute", "p.pb", *words]) == 0
+    out = pd.read_csv("o.csv")
+    assert list(out.columns) == ["row", "v_next.1", "v_next.2", "v_next.5"]
+    assert out["v_next.5"].tolist() == pytest.approx([103.0, 104.0])
+
+
+def with_known_columns(**options: Any) -> prograd.Run:
+    """A program whose prediction is what is known of the targets' rows, trained on two shops."""
+    table = {
+        "shop": ["a"] * 8 + ["b"] * 8,
+        "v": [float(v) for v in range(16)],
+        "open": [float(v % 3) for v in range(16)],
+        "town": ["x", "y"] * 8,
+    }
+    rows = packed(table, window=3, target="v", known=["open", "town"], one_hot=["town"], **options)
+    count = rows["open_next"][0].size
+    program = Program("known", seed=1)
+    v = program.input("v", "float32", ("batch", 3))
+    wanted = program.input("v_next", "float32", ("batch", *rows["v_next"].shape[1:]))
+    later = program.input("open_next", "float32", ("batch", *rows["open_next"].shape[1:]))
+    town = program.input("town_next", "float32", ("batch", *rows["town_next"].shape[1:]))
+    program.minimize(ops.mean((wanted - ops.sum(v)) ** 2) * program.parameter("w", ()), prograd.sgd(0.0))
+    later = ops.reshape(later, shape=("batch", count))
+    program.outputs(guess=later, last=v[:, 2], town=ops.sum(ops.reshape(town, shape=("batch", count, 2))[:, :, 1]))
+    program.data("rows.safetensors", shuffle=False, remainder="drop")
+    program.training(epochs=1)
+    program.compile(batch=2).save("p.pb", force=True)
+    run = prograd.load("p.pb")
+    run.train()
+    run.save("s.safetensors", force=True)
+    return run
+
+
+def test_known_columns_are_those_of_the_rows_of_the_targets():
+    with_known_columns(drop=["shop"], ahead=[1, 2])
+    rows = load_file("rows.safetensors")
+    assert rows["open_next"][:3].tolist() == [[0, 1], [1, 2], [2, 0]]
+    assert rows["v_next"][:2].tolist() == [[3, 4], [4, 5]]
+    assert rows["town_next"][0].tolist() == [[0, 1], [1, 0]]
+
+
+@pytest.mark.parametrize("characters", [1 << 21, 40, 20])
+def test_new_tables_end_with_rows_that_are_known_in_part(monkeypatch: pytest.MonkeyPatch, characters: int):
+    monkeypatch.setattr("runtime.rows.tables.csv_pieces.PIECE_CHARACTERS", characters)
+    run = with_known_columns(drop=["shop"], by="group", of="shop", ahead=[1, 2])
+    shops = ["a"] * 6 + ["b"] * 5
+    v = [1.0, 2.0, 3.0, 4.0, None, None, 7.0, 8.0, 9.0, None, None]
+    opened = [0, 1, 2, 0, 1, 2, 2, 1, 0, 2, 1]
+    lines = [f"{s},{'' if n is None else n},{o},x" for s, n, o in zip(shops, v, opened, strict=True)]
+    Path("new.csv").write_text("\n".join(["shop,v,open,town", *lines]) + "\n")
+    words = ["--entry", "predict", "--load", "s.safetensors", "--data", "new.csv", "--out", "o.csv", "-q", "--force"]
+    assert main(["execute", "p.pb", *words]) == 0
+    out = pd.read_csv("o.csv")
+    assert out["row"].tolist() == [2, 3, 8]
+    assert out["last"].tolist() == [3, 4, 9]
+    assert out[["v_next.1", "v_next.2"]].to_numpy().tolist() == [[0, 1], [1, 2], [2, 1]]
+    table = {"shop": shops, "v": v, "open": opened, "town": ["x"] * 11}
+    assert run.predict(table, raw=True)["last"].tolist() == [3, 4, 9]
+    with pytest.raises(DataError) as caught:
+        run.predict(table | {"v": [None, *v[1:]]}, raw=True)
+    assert str(caught.value).startswith("row 0 of 'v' has no value")
+    with pytest.raises(DataError) as caught:
+        run.predict({name: column[:4] for name, column in table.items()}, raw=True)
+    assert str(caught.value) == (
+        "a window takes 3 rows and what is known behind it 2 more, and no value of 'shop' has as many; give more rows"
+    )
+
+
+def test_what_cannot_be_known_is_refused():
+    table = {"v": [1.0, 2, 3, 4], "w": [1.0, 2, 3, 4]}
+    assert refused(table, UsageError, window=2, target="v", known=["v"]) == (
+        "known: 'v' is the target of the windows, and no row knows it; leave it out"
+    )
+    assert refused(table, UsageError, known=["w"]) == (
+        "known: what is known behind each window says nothing without them; give window too"
+    )
+    assert refused(table, UsageError, window=2, known=["x"]) == "known: there is no column 'x'; there are v, w"
+    assert (
+        refused(table, UsageError, window=2, target="v", ahead=[])
+        == "pack: ahead=[]: give it as ahead=1, or ahead=[1, 24]"
+    )
+    assert refused(table, window=3, target="v", ahead=[1, 7]) == (
+        "a window takes 3 rows and its target 7 more, and the table has 4; give more rows"
+    )

@@ -115,8 +115,8 @@ class Encoding:
         parts = {name: _members(name, those, columns) for name, those in cast(dict[str, object], joined).items()}
         pictures = {_text(name): Images.from_json(values) for name, values in cast(dict[str, object], images).items()}
         series = Series.from_json(given["series"]) if "series" in given else None
-        if series is not None and series.target and series.target not in columns:
-            raise ValueError("its windows have a target that it has not")
+        if series is not None and not {*series.known, *filter(None, [series.target])} <= columns.keys():
+            raise ValueError("its windows have a target or a known column that it has not")
         return cls(columns, parts, pictures, series)
 
     def encode(self, table: Mapping[str, Array], keys: Iterable[str]) -> dict[str, Array]:
@@ -136,16 +136,33 @@ class Encoding:
         return found
 
     def _windows(self, series: Series, table: Mapping[str, Array], keys: list[str]) -> dict[str, Array]:
-        rows = {key: self._array(table, series.target if key == series.key else key) for key in keys}
-        if not rows:
+        if not keys:
             return {}
         groups = self.groups(table)
         self._say_falling(table, groups)
-        starts = series.starts(len(next(iter(rows.values()))), groups, targets=series.key in rows)
-        return {
-            key: series.targets(array, starts) if key == series.key else series.windows(array, starts)
-            for key, array in rows.items()
-        }
+        first = series.behind.get(keys[0]) or self.members(keys[0])[0].name
+        starts = series.starts(len(_there(table, first)), groups, targets=series.key in keys)
+        found: dict[str, Array] = {}
+        for key in keys:
+            name = series.behind.get(key)
+            if name is None:
+                found[key] = self._of_windows(series, table, key, starts)
+            else:
+                found[key] = series.targets(self._array(table, name), starts)
+        return found
+
+    def _of_windows(self, series: Series, table: Mapping[str, Array], key: str, starts: Array) -> Array:
+        """Return the windows of an array; with known columns, values are needed in no rows behind all windows."""
+        if not series.known:
+            return series.windows(self._array(table, key), starts)
+        names = [column.name for column in self.members(key)]
+        is_inside = np.zeros(len(_there(table, names[0])), bool)
+        is_inside[(starts[:, None] + np.arange(series.length)).reshape(-1)] = True
+        inside = np.flatnonzero(is_inside)
+        part = self._array({name: _there(table, name)[inside] for name in names}, key)
+        whole = np.zeros((len(is_inside), *part.shape[1:]), part.dtype)
+        whole[inside] = part
+        return series.windows(whole, starts)
 
     def _say_falling(self, table: Mapping[str, Array], groups: Array | None) -> None:
         """Log dates that fall from one row of a series to the next."""
@@ -175,12 +192,20 @@ class Encoding:
         """Return the last row of each window of a table, or each row if there are no windows."""
         if self.series is None:
             return np.arange(rows)
-        length = self.series.length
-        return self.series.starts_of(rows, self.groups(table), length) + length - 1
+        needed = self.series.needed(targets=False)
+        return self.series.starts_of(rows, self.groups(table), needed) + self.series.length - 1
 
     def knows(self, name: str) -> bool:
-        """Return True if a name is that of a column, or of the target of windows."""
-        return name in self.columns or (self.series is not None and name == self.series.key)
+        """Return True if a name is that of a column, or of the only target of windows."""
+        return name in self.columns or (name in self._behind and not self.joins(name))
+
+    def joins(self, name: str) -> bool:
+        """Return True if a row of an array has values of several columns, or of one column at several rows."""
+        return name in self.joined or (self.series is not None and len(self.series.ahead) > 1 and name in self._behind)
+
+    @property
+    def _behind(self) -> dict[str, str]:
+        return {} if self.series is None else self.series.behind
 
     def text_bytes(self, table: Mapping[str, Array], keys: Iterable[str]) -> int:
         """Return an upper bound on the bytes that encoding the columns of texts takes."""
@@ -203,10 +228,16 @@ class Encoding:
         return column.decode(numbers)
 
     def members(self, key: str) -> list[Column]:
-        """Return the columns of a table that an array is made of; raise DataError for an unknown array."""
+        """Return a column for each part of an array's rows; raise DataError for an unknown array."""
         if key in self.joined:
             return [self.columns[name] for name in self.joined[key]]
+        if self.series is not None and self.joins(key):
+            return [replace(self.column(key), name=f"{key}.{row}") for row in self.series.ahead]
         return [self.column(key)]
+
+    def sources(self, key: str) -> list[Column]:
+        """Return the columns of a table that the values of an array come from; raise DataError as `members` does."""
+        return [self.columns[self._behind[key]]] if key in self._behind else self.members(key)
 
     def require_row(self, feed: str, key: str, type: TensorType) -> None:
         """Raise DataError for an array whose rows have another number of elements than those of a feed.
@@ -217,7 +248,7 @@ class Encoding:
         shape = type.shape[1:]
         if None in counts or not all(isinstance(extent, int) for extent in shape):
             return
-        steps = self.series.length if self.series is not None and key != self.series.key else 1
+        steps = self.series.length if self.series is not None and key not in self._behind else 1
         count = steps * sum(cast(list[int], counts))
         if count != prod(cast(tuple[int, ...], shape)):
             raise DataError(f"the feed {feed!r} is {type}, and the encoding of {key!r} makes {count} numbers of a row")
@@ -236,8 +267,8 @@ class Encoding:
 
     def column(self, name: str) -> Column:
         """Return the column of that name; raise DataError if there is none."""
-        if self.series is not None and self.series.target and name == self.series.key:
-            return replace(self.columns[self.series.target], name=name)
+        if name in self._behind:
+            return replace(self.columns[self._behind[name]], name=name)
         if name not in self.columns:
             hint = closest(name, self.columns) or f"; there are {', '.join(self.columns)}"
             raise DataError(f"the packed rows have no column {name!r}{hint}")

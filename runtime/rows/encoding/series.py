@@ -43,20 +43,31 @@ class Series:
         length: rows of a window.
         stride: rows between the starts of two windows of the training.
         target: column that is predicted, or "" for none.
-        ahead: rows from the last of a window to its target.
+        ahead: rows from the last of a window to its target, or to each of several, in rising order.
         group: column whose values are series of their own, which no window leaves, or "" if all rows are one series.
+        known: columns whose values at the rows of the targets are known before, and are rows of a window as well.
     """
 
     length: int
     stride: int
     target: str
-    ahead: int
+    ahead: tuple[int, ...]
     group: str = ""
+    known: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
         """The name of the array of targets."""
         return self.target + NEXT
+
+    @property
+    def behind(self) -> dict[str, str]:
+        """The columns of arrays that have values behind windows, by the name of the array."""
+        return {name + NEXT: name for name in (*self.known, *([self.target] if self.target else []))}
+
+    def needed(self, *, targets: bool) -> int:
+        """Return the rows of a window, and with `targets` or known columns those up to its last target."""
+        return self.length + (self.ahead[-1] if targets or self.known else 0)
 
     def starts(self, rows: int, groups: Array | None, *, targets: bool) -> Array:
         """Return the first rows of all windows at a stride of 1; raise DataError if there is none.
@@ -66,15 +77,15 @@ class Series:
             groups: numbers of the series that rows belong to, or None for one series.
             targets: leave out windows that have no target.
         """
-        needed = self.length + (self.ahead if targets else 0)
-        found = self.starts_of(rows, groups, needed)
+        found = self.starts_of(rows, groups, self.needed(targets=targets))
         if not len(found):
             raise self.no_window(rows, targets=targets)
         return found
 
     def no_window(self, rows: int, *, targets: bool) -> DataError:
         """Return the error about a table of so few rows that it has no window."""
-        behind = f" and its target {self.ahead} more" if targets else ""
+        more = self.needed(targets=targets) - self.length
+        behind = f" and {'its target' if targets else 'what is known behind it'} {more} more" if more else ""
         there = f"no value of {self.group!r} has as many" if self.group else f"the table has {rows}"
         return DataError(f"a window takes {self.length} rows{behind}, and {there}; give more rows")
 
@@ -93,20 +104,30 @@ class Series:
 
     def targets(self, array: Array, starts: Array) -> Array:
         """Return the targets of the windows that begin with these rows."""
-        return array[starts + self.length - 1 + self.ahead]
+        last = starts + self.length - 1
+        return array[last + self.ahead[0] if len(self.ahead) == 1 else last[:, None] + np.array(self.ahead)]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields; without `group` if there is none."""
-        return {name: value for name, value in asdict(self).items() if name != "group" or value}
+        """Return the fields, without those that are empty by default; a single number in `ahead` stands alone."""
+        given = {name: value for name, value in asdict(self).items() if name not in ("group", "known") or value}
+        return given | {"ahead": self.ahead[0] if len(self.ahead) == 1 else self.ahead}
 
     @classmethod
     def from_json(cls, values: object) -> Series:
         """Return the windows that `to_json` described; raise ValueError for anything else."""
         given = cast(dict[str, Any], values) if isinstance(values, dict) else {}
-        sizes = [given.get(name) for name in ("length", "stride", "ahead")]
-        names = [given.get("target"), given.get("group", "")]
-        sane = given.keys() - {"group"} == {"length", "stride", "target", "ahead"}
-        sane = sane and all(is_text(name) for name in names)
+        ahead, known = _listed(given.get("ahead")), given.get("known", [])
+        sizes = [given.get("length"), given.get("stride"), *ahead]
+        names = [given.get("target"), given.get("group", ""), *(_listed(known) if known else [])]
+        sane = given.keys() - {"group", "known"} == {"length", "stride", "target", "ahead"}
+        sane = sane and all(is_text(name) for name in names) and isinstance(known, list)
         if not sane or not all(type(size) is int and 0 < size < 1 << 31 for size in sizes):
             raise ValueError("windows are not as they were written")
-        return cls(**given)
+        if not ahead or sorted({*ahead}) != ahead:
+            raise ValueError("the targets of its windows are not in rising order")
+        made: dict[str, Any] = {**given, "ahead": tuple(ahead), "known": tuple(cast(list[str], known))}
+        return cls(**made)
+
+
+def _listed(value: object) -> list[Any]:
+    return cast(list[Any], value) if isinstance(value, list) else [value]

@@ -141,7 +141,7 @@ def answers_of(
     """
     names = _label_names(program, bound)
     labels = [encoding.column(name) for name in names if encoding.knows(name)]
-    joined = [encoding.members(name) for name in names if name in encoding.joined]
+    joined = [encoding.members(name) for name in names if encoding.joins(name)]
     source = program.blocks[find_entry(program, bound.name).source_block]
     types = {tensor.name: type_of(tensor) for tensor in source.tensors}
     found: list[Answer] = []

@@ -33,7 +33,7 @@ class RawRows:
         keys: arrays by feed that are encoded; lengths and masks of unequal rows follow from them.
         names: columns of a table that the entry needs.
         numbers: those that may be read as float64.
-        lead: rows before the first that has a prediction: all but one of a window.
+        lead: rows that are read again with those after them: all but one of a window and of what is known behind it.
         answers: the meaning of its fetches.
     """
 
@@ -50,12 +50,12 @@ class RawRows:
         self.keys = {feed: keys[feed] for feed in self.bound.feeds if feed not in follow}
         for feed, key in self.keys.items():
             self.encoding.require_row(feed, key, self.bound.feeds[feed].type)
-        self.columns: list[Column] = [c for key in self.keys.values() for c in self.encoding.members(key)]
+        self.columns: list[Column] = [c for key in self.keys.values() for c in self.encoding.sources(key)]
         self.names = list(dict.fromkeys(column.name for column in self.columns))
         others = {c.name for c in self.columns if c.kind != "number" or c.listed or c.decimal or c.values}
         self.numbers = frozenset(self.names) - others
         series = self.encoding.series
-        self.lead = 0 if series is None else series.length - 1
+        self.lead = 0 if series is None else series.needed(targets=False) - 1
         if series is not None and series.group and series.group not in self.names:
             self.names.append(series.group)
         self.answers = answers_of(session.program, self.bound, self.encoding, decode)
