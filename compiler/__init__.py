@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from compiler.build.mixed import mixed as mixed
     from compiler.build.plugins import use_plugin as use_plugin
     from compiler.build.program import Program as Program
+    from compiler.build.quantized_training import qat as qat
     from compiler.errors import CompileError as CompileError
     from compiler.errors import LimitError as LimitError
     from compiler.exporters.onnx.to_onnx import to_onnx as to_onnx
@@ -62,6 +63,7 @@ _FAMILIES = ("clipping", "initialisers", "optimizers", "trust_ratios")
 _NAMES = {
     "compiler.build.compiled": "Compiled",
     "compiler.build.mixed": "mixed",
+    "compiler.build.quantized_training": "qat",
     "compiler.build.plugins": "use_plugin",
     "compiler.build.program": "Program",
     "compiler.errors": "CompileError LimitError",

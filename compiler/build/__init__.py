@@ -11,6 +11,7 @@ declarations   checks of a new tensor, and the reduction of a fetch over steps
 graft          adds the ops of one block to another of the same program
 last_batch     the rows of a training step, and the rows left at the end of an epoch
 mixed          mixed precision as it is asked for, as the options of its pass
+quantized_training  quantisation-aware training as it is asked for, likewise
 limits         sizes of symbols that an imported program holds for
 locations      the user's line of an op, as an entry of the program's string table
 opened         a program file as a starting point for building

@@ -37,17 +37,18 @@ def mixed(dtype: str, *, keep: Sequence[str] = (), lower: Sequence[str] = ()) ->
     Raises:
         CompileError: `keep` or `lower` is text, or a pattern has a comma or is empty.
     """
-    return Mixed(dtype, _patterns("keep", keep), _patterns("lower", lower))
+    return Mixed(dtype, patterns_of("mixed", "keep", keep), patterns_of("mixed", "lower", lower))
 
 
-def _patterns(option: str, given: Sequence[str]) -> tuple[str, ...]:
+def patterns_of(what: str, option: str, given: Sequence[str]) -> tuple[str, ...]:
+    """Return the patterns of an option; raise CompileError, which begins with `what`, for text and for no patterns."""
     if isinstance(given, str):
-        raise CompileError(f"mixed: {option}={given!r} is no list of patterns; write {option}=[{given!r}]")
+        raise CompileError(f"{what}: {option}={given!r} is no list of patterns; write {option}=[{given!r}]")
     for pattern in given:
         if not isinstance(pattern, str):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
-            raise CompileError(f"mixed: {option}={given!r} has {pattern!r}, which is no text; patterns are names")
+            raise CompileError(f"{what}: {option}={given!r} has {pattern!r}, which is no text; patterns are names")
         if not pattern or "," in pattern:
-            raise CompileError(f"mixed: {option}={pattern!r} is no pattern of a name; write one item for each pattern")
+            raise CompileError(f"{what}: {option}={pattern!r} is no pattern of a name; write one item for each pattern")
     return tuple(given)
 
 

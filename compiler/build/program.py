@@ -26,6 +26,7 @@ from compiler.build.locations import Locations, line_here
 from compiler.build.mixed import Mixed, with_mixed
 from compiler.build.opened import Opened, next_stream, opened, read_program, training_block
 from compiler.build.other_words import no_argument_of_program, no_attribute_of_program
+from compiler.build.quantized_training import Qat, with_qat
 from compiler.build.reports import Reports
 from compiler.build.scopes import Scopes
 from compiler.build.setting_numbers import asked_interval, declared_setting, known_settings, require_number
@@ -300,6 +301,8 @@ class Program:
                 types[name].append(type)
                 brought[own] = array
             del self.states[name]
+        for name in form.dropped:
+            del self.states[name], brought[name]
         self.arrays = {path: brought}
         for name in brought:
             self.states[name].ClearField("initial")
@@ -740,6 +743,7 @@ class Program:
         /,
         *,
         mixed: Mixed | str | None = None,
+        qat: Qat | str | None = None,
         shards: int | None = None,
         folder: str | os.PathLike[str] = ".",
         **sizes: int | Sequence[int],
@@ -761,12 +765,15 @@ class Program:
         With `mixed="bfloat16"`, or `prograd.mixed("bfloat16", keep=["head.*"])`, operands of products are rounded to
         bfloat16, which is also what the backward pass keeps of them; states, sums and updates stay float32.
 
+        With `qat="int8"`, or `prograd.qat("int8", keep=["head"])`, training prepares for `quantize`: products read the
+        numbers that codes of eight bits stand for, and the other entries multiply codes. docs/int8.md describes it.
+
         Raises CompileError for a symbol without a size, an unknown symbol, a parameter that is never trained, a missing
         split or metric that `training` names, or a program that computes nothing.
         """
         if not isinstance(passes, PassTable):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
             raise CompileError(f"compile: {passes!r} is given without the symbol that it binds; write batch={passes!r}")
-        passes = with_mixed(passes, self.mixed_of_import if mixed is None else mixed)
+        passes = with_qat(with_mixed(passes, self.mixed_of_import if mixed is None else mixed), qat)
         with no_garbage_collection():
             program = self._assembled()
             if shards is not None:

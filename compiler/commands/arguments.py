@@ -153,6 +153,7 @@ def _compile(verbs: Any) -> None:
         "compile a program or its text form again",
         "It can bind other sizes, leave out passes, and print the program after a pass.",
         "compiler compile digits.pb --bind batch=64 -o digits64.pb",
+        "compiler compile net.pb --qat int8 --keep head -o learns.pb",
     )
     verb.add_argument("program", help="a program file, or its text form ending in .txt")
     _add_bind(verb, "size of a symbol; batch=32,5 adds a last training step of 5 rows")
@@ -160,6 +161,16 @@ def _compile(verbs: Any) -> None:
     _add_dump_after(verb)
     verb.add_argument("--without", action="append", default=[], metavar="PASS", help="leave out this pass")
     _add_mixed(verb)
+    verb.add_argument(
+        "--qat", metavar="FORM", help="train with the numbers of codes, so that `compiler quantize` loses nothing: int8"
+    )
+    verb.add_argument(
+        "--keep",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="with --qat: leave matching parameters as they are",
+    )
     verb.add_argument(
         "--option", action="append", default=[], metavar="PASS.NAME=VALUE", help="option of a pass; see compiler passes"
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from compiler.build.compiled import compile_program
 from compiler.build.last_batch import Sizes, sizes_of, with_last_batch
 from compiler.build.mixed import with_mixed
+from compiler.build.quantized_training import qat, with_qat
 from compiler.build.well_formed import well_formed
 from compiler.commands.asked_passes import asked_passes, dumper
 from compiler.commands.chosen_entry import several_sizes_given
@@ -25,6 +26,9 @@ def compile(options: argparse.Namespace) -> None:
     """Bind, run the passes, and write the program if an output is given."""
     program = well_formed(options.program)
     passes = with_mixed(asked_passes(PASSES, options.without, options.option), options.mixed)
+    if options.keep and options.qat is None:
+        raise UsageError(f"--keep {options.keep[0]} leaves a parameter out of --qat int8; give that too")
+    passes = with_qat(passes, options.qat and qat(options.qat, keep=options.keep))
     after = dumper(options.dump_after, passes) if options.dump_after else None
     try:
         compiled = compile_program(program, _sizes(options.bind, program, options.program), after, passes=passes)

@@ -37,7 +37,7 @@ def import_torch(options: argparse.Namespace) -> int | None:
     program = from_torch(source, inputs, symbols=symbols, layout=options.layout, name=name_of(options.output))
     add_adapters(program, options.lora)
     sizes = dict.fromkeys(program.symbols, 1) | sizes_given(options.bind)
-    compiled = program.compile(mixed=options.mixed, folder=Path(options.output).parent, **sizes)
+    compiled = program.compile(mixed=options.mixed, qat=None, folder=Path(options.output).parent, **sizes)
     compiled.save(options.output, force=options.force)
     for name in compiled.arrays:
         note(options, f"note: the weights are in {name}, which must lie beside {options.output}")

@@ -24,7 +24,7 @@ from compiler.frontends.language_models.config import Architecture, architecture
 from compiler.frontends.language_models.gguf_model import read_model
 from compiler.frontends.language_models.gguf_names import WORDS, is_above_one, is_transposed, name_in_gguf, rotated_rows
 from compiler.frontends.language_models.weights import Weights
-from compiler.quantization.quantized import CODES, SCALES
+from compiler.quantization.weight_names import CODES, SCALES
 from compiler.train.adapters import A
 from prograd_proto import program_pb2 as pb
 from runtime.conversion import converted

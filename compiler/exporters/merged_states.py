@@ -10,7 +10,7 @@ from typing import Any
 
 from compiler.errors import CompileError
 from compiler.quantization.block_codes import wide
-from compiler.quantization.quantized import CODES, SCALES
+from compiler.quantization.weight_names import CODES, SCALES
 from compiler.train.adapters import MAGNITUDE, A, Adapter, B, adapter_of, is_adapter
 from compiler.train.written_ops import replace_ops
 from prograd_proto import program_pb2 as pb

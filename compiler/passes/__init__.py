@@ -2,6 +2,7 @@
 
 use_inference_forms  outside training, ops take their inference form
 eliminate_dead_ops   drop ops whose results nothing reads
+fake_quantize        train with the numbers that integers of eight bits stand for, if it is asked for
 mixed_precision/     round the operands of products to bfloat16, if it is asked for
 bind_dimensions      make a static block of every binding
 leave_frozen         drop ops that only train frozen parameters

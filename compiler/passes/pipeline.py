@@ -12,6 +12,7 @@ from __future__ import annotations
 from compiler.passes.batch_products import batch_products
 from compiler.passes.bind_dimensions import bind_dimensions
 from compiler.passes.eliminate_dead_ops import eliminate_dead_ops
+from compiler.passes.fake_quantize import fake_quantize
 from compiler.passes.fold_constants import fold_constants
 from compiler.passes.hoist_invariants import hoist_invariants
 from compiler.passes.leave_frozen import leave_frozen
@@ -41,8 +42,17 @@ PASSES = PassTable(
             establishes={"nothing dead": "gradient rules append gradients without readers; now each op has a reader"},
         ),
         Pass(
+            fake_quantize,
+            requires={
+                "inference forms": "entries that do not train have running statistics, which scales take",
+                "nothing dead": "a product that nothing reads needs no range",
+            },
+            establishes={"with codes": "the source blocks have codes in place of factors, if it is asked for"},
+        ),
+        Pass(
             mixed_precision,
             requires={
+                "with codes": "numbers of codes may be rounded as other operands are",
                 "inference forms": "entries that do not train round the operands of the ops that they run",
                 "nothing dead": "a product that nothing reads needs no copies",
             },

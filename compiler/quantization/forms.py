@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from compiler.quantization import integers, quantized
 from compiler.quantization.block_codes import BITS
+from compiler.quantization.products import weights_of
 from compiler.quantization.ranges import ranges
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
+from prograd_proto.learned_ranges import INPUT_LEAST, INPUT_MOST
 from registry import Block, OpError
 
 if TYPE_CHECKING:
@@ -43,12 +45,14 @@ class Form(NamedTuple):
         values: function from given values of states to those of the weights, and of all states that are stored.
         codes_of: function from the name of a weight and its numbers to the arrays that stand for it.
         rewrite: lets a block read these arrays, whose types it gets by weight.
+        dropped: names of other states that the program has no longer.
     """
 
     chosen: list[str]
     values: Callable[[Mapping[str, Any] | None], dict[str, Any]]
     codes_of: Callable[[str, Any], dict[str, Any]]
     rewrite: Callable[[Block, Mapping[str, Sequence[TensorType]]], None]
+    dropped: Sequence[str] = ()
 
 
 def form_of(
@@ -66,18 +70,41 @@ def form_of(
         chosen = quantized.chosen_weights(program.states, keep)
         rewrite = partial(quantized.widen_in, form=name)
         return Form(chosen, partial(quantized.values_of, program, chosen), partial(_codes_of, form=name), rewrite)
+    if trained := integers.learned(program.states):
+        return _learned(program, trained, keep, calibration)
+    if calibration.run is not None and integers.learned(calibration.run.states.arrays):
+        raise OpError("quantize: the run has learned ranges that this program lacks; take Program.load of its file")
     if calibration.run is None:
         raise OpError("quantize: 'int8' needs the ranges of operands over rows; give run=prograd.load(...) and rows")
     percentile = calibration.percentile
     if percentile is not None and not MIN_PERCENTILE < percentile <= MAX_PERCENTILE:
         raise OpError(f"quantize: percentile={percentile} is not above {MIN_PERCENTILE} and at most {MAX_PERCENTILE}")
-    chosen = integers.weights_of(program.states, blocks, keep)
+    chosen = weights_of(program.states, blocks, keep)
     found = ranges(calibration.run, calibration.entry, chosen, calibration.rows, percentile=percentile)
 
     def codes_of(weight: str, array: Any) -> dict[str, Any]:
         return integers.codes_of(weight, array, found[weight])
 
     return Form(chosen, partial(quantized.values_of, program, chosen), codes_of, integers.multiply_in)
+
+
+def _learned(program: Program, chosen: list[str], keep: Sequence[str], calibration: Calibration) -> Form:
+    """Return the form of a program that learned its ranges; raise OpError for what would give others."""
+    given = {"rows": calibration.rows, "percentile": calibration.percentile, "keep": keep or None}
+    for name, value in given.items():
+        if value is not None:
+            raise OpError(f"quantize: {name}={value!r} would change what this program was trained with; leave it out")
+    read: dict[str, Any] = {}
+
+    def values(given: Mapping[str, Any] | None) -> dict[str, Any]:
+        read.update(quantized.values_of(program, chosen, given))
+        return read.copy()
+
+    def codes_of(weight: str, array: Any) -> dict[str, Any]:
+        return integers.codes_of(weight, array, integers.learned_range(weight, read))
+
+    ends = [f"{name}.{end}" for name in chosen for end in (INPUT_LEAST, INPUT_MOST)]
+    return Form(chosen, values, codes_of, integers.store_in, ends)
 
 
 def _codes_of(name: str, array: Any, form: str) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""A program whose products multiply integers of eight bits; all other ops compute with floats.
+"""A program whose products multiply integers of eight bits: the arrays of its weights, and its blocks.
 
-1. A product or a convolution of x and a weight W quantises x by one scale and zero point, multiplies codes exactly, and
-   scales the sums to float32 under the name of its result. The native engine fuses these ops with their neighbours.
-2. The weight is symmetric: its numbers are -127 ... 127 times a scale for each result channel, carried with the zero
+1. The weight is symmetric: its numbers are -127 ... 127 times a scale for each result channel, carried with the zero
    point 128. Ops that read W otherwise get the numbers that the codes stand for.
+2. Ranges of operands come from rows, or from a program that learned them. Such a program computes codes and scales out
+   of weights and ranges in each entry that does not train; these ops are dropped for the arrays, which have their bits.
 3. A program that trains one of the weights trains no longer.
 """
 
@@ -17,29 +17,26 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from compiler.quantization.quantized import CODES, SCALES, matches, read_parts
-from compiler.train.adapters import is_adapter
-from compiler.train.written_ops import copied, replace_ops, written
-from prograd_proto import TensorType, attributes_of
-from prograd_proto import program_pb2 as pb
-from prograd_proto.dtypes import NAMES
-from prograd_proto.spelling import closest
-from prograd_proto.tensor_types import shape_of
-from registry import Block, OpError, Value, ops
+from compiler.quantization.products import (
+    LARGEST,
+    MAX_CODE,
+    WEIGHT_ZERO,
+    Layer,
+    multiply_codes,
+    products_of,
+    whole_weights,
+)
+from compiler.quantization.read_parts import read_parts
+from compiler.quantization.weight_names import CODES, INPUT_SCALE, INPUT_ZERO, SCALES
+from compiler.train.written_ops import replace_ops, written
+from prograd_proto import TensorType
+from prograd_proto.learned_ranges import INPUT_LEAST, INPUT_MOST
+from registry import Block, OpError, ops
 
 FORM: Final = "int8"
 
-INPUT_SCALE: Final = "input_scale"
-INPUT_ZERO: Final = "input_zero"
-
-MAX_CODE: Final = 255
-LARGEST: Final = 127
-"""The largest number of a weight, in units of its scale."""
-
-WEIGHT_ZERO: Final = 128
-
-RANKS: Final = {"matmul": 2, "conv2d": 4}
-"""The operators that multiply integers, and the axes of their weights."""
+PARTS: Final = (CODES, SCALES, INPUT_SCALE, INPUT_ZERO)
+"""The last words of the names of the arrays that stand for a weight, as a `Layer` has them."""
 
 
 class Range(NamedTuple):
@@ -47,45 +44,6 @@ class Range(NamedTuple):
 
     least: float
     most: float
-
-
-def weights_of(states: Mapping[str, pb.StateDesc], blocks: Sequence[pb.BlockDesc], keep: Sequence[str]) -> list[str]:
-    """Return the weights of products whose operands become integers: parameters but those that `keep` matches.
-
-    Raises OpError for a pattern that matches nothing, and if no weight is left.
-    """
-    parameters = [name for name, state in states.items() if state.kind == pb.STATE_KIND_PARAMETER]
-    for pattern in keep:
-        if not any(matches(name, pattern) for name in parameters):
-            raise OpError(f"quantize: keep={pattern!r} matches no parameter{closest(pattern, parameters)}")
-    read = {name for block in blocks for name in products_of(block)}
-    chosen = [
-        name
-        for name in parameters
-        if name in read
-        and NAMES[states[name].dtype] == "float32"
-        and not is_adapter(name)
-        and not any(matches(name, pattern) for pattern in keep)
-    ]
-    if not chosen:
-        raise OpError("quantize: no matmul and no conv2d reads a parameter of float32; there is nothing to do")
-    return chosen
-
-
-def products_of(block: pb.BlockDesc) -> dict[str, list[pb.OpDesc]]:
-    """Return the products of a block by the state that is their weight."""
-    states = {p.tensor: p.state for p in block.parameters if p.WhichOneof("source") == "state"}
-    ranks = {tensor.name: len(shape_of(tensor.shape)) for tensor in block.tensors}
-    made: dict[str, list[pb.OpDesc]] = {}
-    for op in block.ops:
-        if op.type in RANKS and op.inputs[1] in states and ranks[op.inputs[1]] == RANKS[op.type] and _is_plain(op):
-            made.setdefault(states[op.inputs[1]], []).append(op)
-    return made
-
-
-def _is_plain(op: pb.OpDesc) -> bool:
-    given = attributes_of(op)
-    return not given.get("transpose_a") and not given.get("transpose_b")
 
 
 def codes_of(name: str, array: Any, found: Range) -> dict[str, Any]:
@@ -126,48 +84,46 @@ def scale_and_zero(name: str, found: Range) -> tuple[Any, int]:
 def multiply_in(block: Block, types: Mapping[str, Sequence[TensorType]]) -> None:
     """Let the products of a block multiply codes; `types` are those of the arrays of `codes_of`, by weight."""
     products = {op.outputs[0] for found in products_of(block.desc).values() for op in found}
-    layers = read_parts(block, types, (CODES, SCALES, INPUT_SCALE, INPUT_ZERO))
+    layers = {name: Layer(*parts) for name, parts in read_parts(block, types, PARTS).items()}
     if layers:
-        _rewrite(block, layers, products)
+        makers = {op.outputs[0]: op for op in block.desc.ops if op.outputs}
+        multiply_codes(block, layers, {name for name in products if makers[name].inputs[1] in layers})
+        whole_weights(block, layers)
 
 
-def _rewrite(block: Block, layers: Mapping[str, list[Value]], products: set[str]) -> None:
-    """Write the ops anew: products of codes, and weights whole for ops that read them otherwise."""
-    old, made, missing = [copied(op) for op in block.desc.ops], list[pb.OpDesc](), dict(layers)
-    ends = {f.tensor for f in block.desc.fetches} | {u.tensor for u in block.desc.updates}
+def store_in(block: Block, types: Mapping[str, Sequence[TensorType]]) -> None:
+    """Let a block that computes the codes and scales of weights read them; `types` are theirs, by weight.
 
-    def whole(tensor: str) -> list[pb.OpDesc]:
-        codes, scales, *_ = missing.pop(tensor)
-        return written(block, tensor, lambda: ops.dequantize_linear(codes, scales, _weight_zero(block)))
-
-    for op in old:
-        if op.type in RANKS and op.inputs[1] in layers and op.outputs[0] in products:
-            made += _product(block, op, layers[op.inputs[1]])
-            continue
-        for name in dict.fromkeys(op.inputs):
-            made += whole(name) if name in missing else []
-        made.append(op)
-    for tensor in [tensor for tensor in missing if tensor in ends]:
-        made += whole(tensor)
-    replace_ops(block.desc, made)
-
-
-def _product(block: Block, op: pb.OpDesc, layer: Sequence[Value]) -> list[pb.OpDesc]:
-    """Return the ops of a product, under the name of its result."""
-    codes, scales, scale, zero = layer
-    given = attributes_of(op)
-
-    def write() -> Value:
-        x = ops.quantize_linear(block.value(op.inputs[0]), scale, zero)
-        if op.type == "matmul":
-            sums = ops.integer_matmul(x, codes, zero, _weight_zero(block))
-        else:
-            window = {name: given[name] for name in ("stride", "padding", "dilation", "groups")}
-            sums = ops.integer_conv2d(x, codes, zero, _weight_zero(block), **window)  # type: ignore[arg-type]
-        return ops.cast(sums, dtype="float32") * (scale * scales)
-
-    return written(block, op.outputs[0], write)
+    What the block computes them from, the weights and the ranges, becomes dead.
+    """
+    states = {p.state for p in block.desc.parameters if p.WhichOneof("source") == "state"}
+    own = {name: each for name, each in types.items() if name in states}
+    computed = {f"{name}.{part}" for name in own for part in PARTS}
+    replace_ops(block.desc, [op for op in block.desc.ops if computed.isdisjoint(op.outputs)])
+    for name in computed & block.types.keys():
+        block.desc.tensors.remove(block.tensors.pop(name))
+        del block.types[name]
+    whole_weights(block, {name: Layer(*parts) for name, parts in read_parts(block, own, PARTS).items()})
+    ranges = {f"{name}.{end}" for name in own for end in (INPUT_LEAST, INPUT_MOST)}
+    for parameter in [p for p in block.desc.parameters if p.state in ranges]:
+        block.desc.parameters.remove(parameter)
+        block.state_tensors.discard(parameter.tensor)
+        zero = written(block, parameter.tensor, lambda: ops.full.on(block)(shape=(), value=0.0, dtype="float32"))
+        replace_ops(block.desc, [*zero, *block.desc.ops])
 
 
-def _weight_zero(block: Block) -> Value:
-    return ops.full.on(block)(shape=(), value=WEIGHT_ZERO, dtype="uint8")
+def learned(states: Mapping[str, Any]) -> list[str]:
+    """Return the weights whose ranges a program learned, from the names of its states."""
+    end = f".{INPUT_LEAST}"
+    return [name.removesuffix(end) for name in states if name.endswith(end)]
+
+
+def learned_range(name: str, values: Mapping[str, Any]) -> Range:
+    """Return the range of the operand of a weight from the states of a run; raise OpError for one without numbers."""
+    found = Range(*(float(values[f"{name}.{end}"]) for end in (INPUT_LEAST, INPUT_MOST)))
+    if not found.most > found.least and np.isfinite(found).all():
+        raise OpError(
+            f"quantize: no step of training reached the range of what {name} multiplies; train the program, or load "
+            f"the states of a run that did, or leave the weight out by keep={name!r} when the program is compiled"
+        )
+    return found

@@ -12,14 +12,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from compiler.quantization.block_codes import BITS, BLOCK, narrow, wide
+from compiler.quantization.read_parts import read_parts
+from compiler.quantization.weight_names import CODES, SCALES, matches
 from compiler.train.adapters import is_adapter
 from compiler.train.written_ops import copied, replace_ops, written
 from prograd_proto import ProgramError, TensorType, attributes_of
@@ -34,9 +35,6 @@ from runtime.files.tensor_files import read_arrays, unverified
 
 if TYPE_CHECKING:
     from compiler.build.program import Program
-
-CODES: Final = "codes"
-SCALES: Final = "scales"
 
 
 def chosen_weights(states: Mapping[str, pb.StateDesc], keep: Sequence[str]) -> list[str]:
@@ -62,11 +60,6 @@ def _fits(state: pb.StateDesc) -> bool:
     shape = shape_of(state.shape)
     is_matrix = len(shape) > 1 and prod(map(int, shape)) > 0 and int(shape[-1]) % BLOCK == 0
     return is_matrix and NAMES[state.dtype] in REALS - {"float64"} and not is_adapter(state.name)
-
-
-def matches(name: str, pattern: str) -> bool:
-    """Return True if a pattern matches the name of a parameter, or its name without the last word."""
-    return fnmatchcase(name, pattern) or fnmatchcase(name.rpartition(".")[0], pattern)
 
 
 def values_of(program: Program, chosen: Sequence[str], given: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -141,30 +134,6 @@ def widen_in(block: Block, types: Mapping[str, Sequence[TensorType]], form: str)
     weights = {tensor: _Weight(tensor, block.types[tensor], parts, BITS[form]) for tensor, parts in stored.items()}
     if weights:
         _Widening(block, weights).replace()
-
-
-def read_parts(block: Block, types: Mapping[str, Sequence[TensorType]], words: Sequence[str]) -> dict[str, list[Value]]:
-    """Declare the parts of weights in place of the weights that a block reads; return the parts by tensor.
-
-    Args:
-        block: the block, whose ops still read the tensors of the weights.
-        types: types of the parts by weight.
-        words: last words of the names of the parts, in the order of the types.
-    """
-    found: dict[str, list[Value]] = {}
-    for parameter in list(block.desc.parameters):
-        if parameter.WhichOneof("source") != "state" or parameter.state not in types:
-            continue
-        tensor, state = parameter.tensor, parameter.state
-        block.desc.parameters.remove(parameter)
-        block.state_tensors.discard(tensor)
-        found[tensor] = []
-        for word, type in zip(words, types[state], strict=True):
-            part = block.define_free(f"{state}.{word}", type)
-            found[tensor].append(part)
-            block.desc.parameters.add(tensor=part.name, state=f"{state}.{word}")
-            block.state_tensors.add(part.name)
-    return found
 
 
 class _Weight(NamedTuple):

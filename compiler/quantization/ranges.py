@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from compiler.quantization.integers import Range, products_of
+from compiler.quantization.integers import Range
+from compiler.quantization.products import products_of
 from registry import OpError
 from runtime.rows.orders import Listed
 from runtime.rows.rows import Rows

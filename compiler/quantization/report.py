@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from compiler.aligned_text import columns
-from compiler.quantization.integers import INPUT_SCALE, INPUT_ZERO, products_of
+from compiler.quantization.products import MAX_CODE, products_of, readers_of
 from compiler.quantization.ranges import BLOCK_ROWS, blocks_of, tensors
+from compiler.quantization.weight_names import INPUT_SCALE, INPUT_ZERO
+from prograd_proto import program_pb2 as pb
 from runtime.runs.run import Run
 
 HEAD = ("weight", "operand", "error")
@@ -21,17 +23,13 @@ HEAD = ("weight", "operand", "error")
 def report(
     before: Run, after: Run, entry: str, weights: Sequence[str], rows: str | Mapping[str, Any] | None
 ) -> Iterator[str]:
-    """Yield lines: for each weight the range of its operand and the error of its products, then the metrics.
+    """Yield lines: the ranges of operands with the errors of products, then the metrics.
 
     An error is the root of the mean squared difference of a result, of the first 256 rows, divided by the root of its
     mean square. Metrics are those of the entry `evaluate`, if there is one, over all of these rows.
     """
     errors = _errors(before, after, entry, weights, rows)
-    lines: list[tuple[str, str, str]] = []
-    for name in weights:
-        scale, zero = float(after.state[f"{name}.{INPUT_SCALE}"]), int(after.state[f"{name}.{INPUT_ZERO}"])
-        lines.append((name, f"[{-zero * scale:.4g}, {(255 - zero) * scale:.4g}]", errors[name]))
-    yield from columns(HEAD, lines)
+    yield from columns(HEAD, [(name, _range(after, name), errors[name]) for name in weights])
     if "evaluate" in before.entries:
         first, second = (run.evaluate(rows) for run in (before, after))
         for name, value in first.items():
@@ -39,18 +37,38 @@ def report(
                 yield f"{name}: {float(value):.6g} before, {float(second[name]):.6g} after"
 
 
+def ranges_report(after: Run, weights: Sequence[str]) -> Iterator[str]:
+    """Yield a line for each weight with the range of its operand."""
+    yield from columns(HEAD[:2], [(name, _range(after, name)) for name in weights])
+
+
+def _range(run: Run, name: str) -> str:
+    scale, zero = float(run.state[f"{name}.{INPUT_SCALE}"]), int(run.state[f"{name}.{INPUT_ZERO}"])
+    return f"[{-zero * scale:.4g}, {(MAX_CODE - zero) * scale:.4g}]"
+
+
 def _errors(
     before: Run, after: Run, entry: str, weights: Sequence[str], rows: str | Mapping[str, Any] | None
 ) -> dict[str, str]:
-    products = products_of(before.session.bindings(entry)[0].block)
+    before_block = before.session.bindings(entry)[0].block
+    products = products_of(before_block)
     there = {tensor.name for tensor in after.session.bindings(entry)[0].block.tensors}
-    names = {op.outputs[0] for name in weights for op in products[name]} & there
+    results = {name: [_result(before_block, op.outputs[0], there) for op in products[name]] for name in weights}
+    names = {y for found in results.values() for y in found} & there
     block = next(blocks_of(before, entry, rows, BLOCK_ROWS))
     wanted, found = (tensors(run, entry, block, sorted(names)) for run in (before, after))
     made: dict[str, str] = {}
     for name in weights:
-        own = [op.outputs[0] for op in products[name] if op.outputs[0] in names]
+        own = [y for y in results[name] if y in names]
         apart = sum(float(np.square(found[y] - wanted[y], dtype="f8").sum()) for y in own)
         whole = sum(float(np.square(wanted[y], dtype="f8").sum()) for y in own)
         made[name] = f"{(apart / whole) ** 0.5:.2%}" if whole else "-"
     return made
+
+
+def _result(block: pb.BlockDesc, name: str, there: set[str]) -> str:
+    """Return the result of a product that both blocks have: what is behind a normalisation that its scale took."""
+    readers = readers_of(block)
+    while name not in there and len(readers.get(name, ())) == 1:
+        name = readers[name][0].outputs[0]
+    return name

@@ -15,6 +15,7 @@
 * `entry_views`: the feeds and fetches of entries, for prompts and notebooks, and their spellings in an imported file
 * `ragged_names`: names of arrays in a data file whose rows have unequal lengths
 * `pass_order`: passes, and the check of their order by the facts that they require and establish
+* `learned_ranges`: the states of quantisation-aware training, by their names
 * `settings`: the scalar states whose values a run may replace
 * `errors`: errors caused by a program or a plugin
 * `regular_files`: opening regular files only

@@ -18,6 +18,7 @@ import numpy as np
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import FLOATS, HALVES, NUMBERS
+from prograd_proto.learned_ranges import is_range
 from prograd_proto.spelling import closest
 from prograd_proto.wording import as_asked
 from runtime.conversion import converted
@@ -72,7 +73,8 @@ def load_parameters(
         checkpoint: the file.
         program: tells which states are parameters and buffers.
         states: the states that are written.
-        only: patterns of the states to load, as "trunk.*"; by default all, and then the file must have no others.
+        only: patterns of the states to load, as "trunk.*"; by default all, and then the file must have no others. The
+            ranges of quantisation-aware training stay as they are if the file has none.
         rename: rules for the names of the file's tensors: "old.": "new." replaces the beginning old. by new., and
             "a*b": "c*d" replaces both ends. The first rule that fits counts.
         layout: "torch" finds tensors by the names that PyTorch's modules give them, transposes their axes, and widens
@@ -96,6 +98,8 @@ def load_parameters(
     imported = {state.name: state.imported for state in program.states if state.HasField("imported")}
     known = [name for name in mine if name in imported or name in there]  # a module has no others
     wanted = _matching(mine, only) if only else known if imported and layout == "torch" else mine
+    has_ranges = any(is_range(name) for name in there)  # else a run in floats wrote the file, and ranges are learned
+    wanted = [name for name in wanted if has_ranges or not is_range(name)]
     sources = {name: _source(path, name, there, layout, imported.get(name)) for name in wanted}
     taken = {there[source.tensor] for source in sources.values()}
     left = [tensor for tensor in there.values() if tensor not in taken]

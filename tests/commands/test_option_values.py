@@ -105,5 +105,6 @@ EXCEPTIONS = {
     ("import onnx", "--input"),  # the file has the dtypes
     ("import lm", "--classes"),  # their names, where plot takes those of a program
     ("quantize", "--keep"),  # weights by pattern, where execute counts checkpoints
+    ("compile", "--keep"),
     ("data pack", "--by"),  # what splits are made by
 }

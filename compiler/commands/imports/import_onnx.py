@@ -92,7 +92,7 @@ def _import(options: argparse.Namespace) -> int | None:
     for text in program.notes_of_import:
         note(options, f"note: {text}")
     sizes = dict.fromkeys(program.symbols, 1) | _batch(program, options) | sizes_given(options.bind)
-    compiled = program.compile(mixed=options.mixed, folder=Path(options.output).parent, **sizes)
+    compiled = program.compile(mixed=options.mixed, qat=None, folder=Path(options.output).parent, **sizes)
     compiled.save(options.output, force=options.force)
     for name in compiled.arrays:
         note(options, f"note: the weights are in {name}, which must lie beside {options.output}")

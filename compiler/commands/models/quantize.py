@@ -10,8 +10,8 @@ from compiler.commands.imports.named import name_of
 from compiler.commands.notes import note
 from compiler.errors import UsageError
 from compiler.quantization.forms import Calibration
-from compiler.quantization.integers import FORM
-from compiler.quantization.report import report
+from compiler.quantization.integers import FORM, learned
+from compiler.quantization.report import ranges_report, report
 from registry import OpError
 from runtime.command_line.results import put_result
 from runtime.command_line.streams import put
@@ -20,9 +20,10 @@ from runtime.runs.run import load
 
 def quantize(options: argparse.Namespace) -> None:
     """Read the values, rewrite the program, and write it with its weights beside it."""
-    form = options.weights or (FORM if options.data is not None or options.split is not None else "q8_0")
-    _require_fitting(options, form)
     program = Program.load(options.program)
+    has_learned = bool(learned(program.states))
+    form = options.weights or (FORM if has_learned or options.data is not None or options.split is not None else "q8_0")
+    _require_fitting(options, form, has_learned=has_learned)
     more = {} if form == FORM else {"engine": "reference"}
     run = load(Path(options.program), threads=1, data=options.data, **more)
     if options.load is not None:
@@ -43,13 +44,20 @@ def quantize(options: argparse.Namespace) -> None:
         note(options, f"note: the weights are in {name}, which must lie beside {options.output}")
     if form == FORM:
         small = load(Path(options.output), threads=1, data=options.data)
-        for line in report(run, small, Calibration(run).entry, weights, options.split):
+        lines = report(run, small, Calibration(run).entry, weights, options.split)
+        for line in ranges_report(small, weights) if has_learned else lines:
             put(line)
     put_result(options, "OK", [("weights", str(len(weights))), ("program_sha256", compiled.sha256)])
 
 
-def _require_fitting(options: argparse.Namespace, form: str) -> None:
-    """Refuse options of int8 beside another form."""
+def _require_fitting(options: argparse.Namespace, form: str, *, has_learned: bool) -> None:
+    """Refuse options of int8 beside another form, and those that a program has learned."""
     given = [name for name in ("data", "split", "percentile") if getattr(options, name) is not None]
+    if has_learned and form != FORM:
+        raise UsageError(f"--weights {form}: {options.program} was trained for {FORM}; leave --weights out")
+    if has_learned and given:
+        raise UsageError(f"--{given[0]} is for ranges, and {options.program} has learned them; leave it out")
+    if has_learned and options.keep:
+        raise UsageError(f"--keep is for `compiler compile --qat`, and {options.program} is trained; leave it out")
     if form != FORM and given:
         raise UsageError(f"--{given[0]} is for --weights {FORM}, and not for {form}; leave one of them out")

@@ -14,7 +14,7 @@ from compiler.errors import CompileError
 from compiler.frontends.initial_values import InitialValues
 from compiler.frontends.language_models.weights import Weights, is_meant
 from compiler.quantization.block_codes import BITS
-from compiler.quantization.quantized import CODES, SCALES
+from compiler.quantization.weight_names import CODES, SCALES
 from compiler.train.initialisers import from_file
 from prograd_proto.dtypes import DTypeName
 from registry import Block, Value, ops

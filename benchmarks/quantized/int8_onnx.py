@@ -1,6 +1,6 @@
 """Quantised ONNX files beside ONNX Runtime: times and differences, for one and two threads.
 
-    python benchmarks/peers/int8_onnx.py
+    python benchmarks/quantized/int8_onnx.py
 
 It needs PyTorch and ONNX Runtime. The networks are a perceptron of four layers of 512 with 64 rows, and a
 convolutional network with depthwise layers and four images of 64 x 64. ONNX Runtime quantises them, with uint8

@@ -1,0 +1,222 @@
+"""Pass: train with the numbers that integers of eight bits stand for, and evaluate with the integers.
+
+1. A product or a convolution of x and a parameter W, in the forward pass of training, reads the numbers that the codes
+   of x and of W stand for, and so do its gradients. The gradients of codes are those of the numbers that they were made
+   of, also at the ends of a range: the straight-through estimator of Bengio, Leonard and Courville, 2013.
+2. The codes of W are symmetric, -127 ... 127 times a scale for each result channel.
+3. The range of x is a moving average of the least and the largest numbers of each step, with 0 between them, which
+   begins with the first step; both ends are buffers, `W.input_least` and `W.input_most`. Jacob et al., 2018.
+4. An entry that does not train computes codes and scales of parameters and ranges, multiplies codes and scales their
+   sums, as the program does that `compiler quantize` makes: it has the same bits.
+5. Batch normalisation trains with the statistics of the batch, to the end. Its multiple of each channel becomes part of
+   the scale of that channel in other entries, as `compiler.quantization.products` does it. A scale for each result
+   channel takes it without any change of codes, so weights need not be folded while they are trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import Final
+
+from compiler.build.state_table import StateTable
+from compiler.errors import CompileError
+from compiler.quantization.products import (
+    LARGEST,
+    MAX_CODE,
+    Layer,
+    multiply_codes,
+    products_of,
+    weight_zero,
+    weights_of,
+)
+from compiler.quantization.weight_names import CODES, INPUT_SCALE, INPUT_ZERO, SCALES, matches
+from compiler.train.initialisers import zeros
+from compiler.train.written_ops import copied, replace_ops, taken
+from prograd_proto import TensorType
+from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import BlockAnalyses
+from prograd_proto.learned_ranges import INPUT_LEAST, INPUT_MOST, is_range
+from prograd_proto.lifespans import trains
+from registry import Block, OpError, Value, ops
+from registry.op import find_op
+from registry.table import CONTROL
+
+DTYPE: Final = "int8"
+
+OLD_SHARE: Final = 0.99
+"""Weight of the old end of a range at each step."""
+
+END: Final = TensorType("float32", ())
+
+
+def fake_quantize(program: BlockAnalyses, *, dtype: str = "", keep: str = "") -> None:
+    """Train with the numbers that integers of eight bits stand for; off unless `dtype` is given.
+
+    Args:
+        program: its source blocks are edited, and it gets states for ranges.
+        dtype: int8, or nothing for a program as it was built.
+        keep: patterns of parameters, with commas between them, whose products stay in float32, such as head.*
+    """
+    patterns = [pattern for pattern in keep.split(",") if pattern]
+    if not dtype:
+        if patterns:
+            raise CompileError(f"qat: keep={keep!r} needs quantisation-aware training; give {DTYPE!r} as qat too")
+        return
+    if any(is_range(state.name) for state in program.desc.states):
+        return  # its source blocks have the codes already
+    weights = _weights(program, dtype, patterns)
+    for entry in program.desc.entries:
+        block = program[entry.source_block]
+        if trains(program.desc, block.desc):
+            _require_quantizable(block.desc, weights, patterns)
+    table = StateTable(lambda: 0, count())
+    for name in (f"{weight}.{end}" for weight in weights for end in (INPUT_LEAST, INPUT_MOST)):
+        program.desc.states.append(table.add(name, END, pb.STATE_KIND_BUFFER, zeros()))
+    for number in sorted({entry.source_block for entry in program.desc.entries}):
+        block = program[number]
+        rewrite = _learn if trains(program.desc, block.desc) else _compute
+        rewrite(Block(block.desc), weights)
+        _in_order(block.desc)
+        block.forget()
+
+
+def _in_order(block: pb.BlockDesc) -> None:
+    """Sort the tensors of a block as it defines them, so that a program compiled again stays as it is."""
+    names = [*(p.tensor for p in block.parameters), *(name for op in block.ops for name in op.outputs if name)]
+    place = {name: i for i, name in enumerate(names)}
+    tensors = sorted(block.tensors, key=lambda tensor: place[tensor.name])
+    ordered = pb.BlockDesc(tensors=tensors)
+    del block.tensors[:]
+    block.tensors.extend(ordered.tensors)
+
+
+def _weights(program: BlockAnalyses, dtype: str, keep: Sequence[str]) -> list[str]:
+    """Return the weights that become codes; raise CompileError for a request that cannot be fulfilled."""
+    desc = program.desc
+    if dtype != DTYPE:
+        raise CompileError(f"qat={dtype!r}: training can prepare for {DTYPE} only; write qat={DTYPE!r}")
+    blocks = [program[entry.source_block].desc for entry in desc.entries]
+    trained = [block for block in blocks if trains(desc, block)]
+    if not trained:
+        raise CompileError("qat: this program trains nothing, so no step learns a range; minimize a loss first")
+    states = {state.name: state for state in desc.states}
+    try:
+        return weights_of(states, trained, keep, "qat")
+    except OpError as error:
+        raise CompileError(str(error)) from None
+
+
+def _require_quantizable(block: pb.BlockDesc, weights: Sequence[str], keep: Sequence[str]) -> None:
+    """Raise CompileError if another operator multiplies by a parameter."""
+    products = {op.id for found in products_of(block).values() for op in found}
+    states = {p.tensor: p.state for p in block.parameters if p.WhichOneof("source") == "state"}
+    for op in block.ops:
+        if op.stage > pb.STAGE_FORWARD or op.id in products or op.type in CONTROL:
+            continue
+        definition = find_op(op.type)
+        for name, operand in zip(op.inputs, definition.signature.inputs, strict=False):
+            weight = states.get(name, "")
+            if operand not in definition.traits.lowered or not weight or any(matches(weight, each) for each in keep):
+                continue
+            raise CompileError(
+                f"qat: {op.type} multiplies by {weight} in a way that has no integers, unlike matmul and conv2d with a "
+                f"parameter of float32 on the right; keep={weight!r} leaves it as it is"
+            )
+
+
+def _learn(block: Block, weights: Sequence[str]) -> None:
+    """Let the products of a training step read numbers of codes, and update the ranges."""
+    products = products_of(block.desc)
+    weight_of = {op.id: weight for weight in weights for op in products.get(weight, ())}
+    ends = {weight: _read_ends(block, weight) for weight in dict.fromkeys(weight_of.values())}
+    fakes: dict[str, Value] = {}
+    now: dict[int, dict[str, str]] = {}
+    made: list[pb.OpDesc] = []
+    for op in [copied(op) for op in block.desc.ops]:
+        if op.id in weight_of:
+            weight, first = weight_of[op.id], len(block.desc.ops)
+            with block.appending():
+                x, w = (block.value(name) for name in op.inputs)
+                ends[weight] = _moved(ends[weight], x)
+                if weight not in fakes:
+                    codes, scales = _weight_codes(block, w)
+                    fakes[weight] = ops.dequantize_linear(codes, scales, weight_zero(block))
+                scale, zero = _scale_and_zero(ends[weight])
+                fake = ops.dequantize_linear(ops.quantize_linear(x, scale, zero), scale, zero)
+            made += taken(block, first)
+            now[op.id] = {x.name: fake.name, w.name: fakes[weight].name}
+        elif op.gradient_of in now:
+            now[op.id] = now[op.gradient_of]
+        op.inputs[:] = [now.get(op.id, {}).get(name, name) for name in op.inputs]
+        made.append(op)
+    replace_ops(block.desc, made)
+    for weight, new in ends.items():
+        for end, value in zip((INPUT_LEAST, INPUT_MOST), new, strict=True):
+            block.desc.updates.add(state=f"{weight}.{end}", tensor=value.name)
+
+
+Ends = tuple[Value, Value]
+"""The least and the largest number of a range."""
+
+
+def _read_ends(block: Block, weight: str) -> Ends:
+    """Declare the ends of the range of a weight's operand as states that the block reads."""
+    made: list[Value] = []
+    for end in (INPUT_LEAST, INPUT_MOST):
+        made.append(block.define_free(f"{weight}.{end}", END))
+        block.desc.parameters.add(tensor=made[-1].name, state=f"{weight}.{end}")
+        block.state_tensors.add(made[-1].name)
+    return made[0], made[1]
+
+
+def _moved(ends: Ends, x: Value) -> Ends:
+    """Return a range after a step with these numbers."""
+    old, is_reached = ends, ends[1] > ends[0]
+    seen = ops.minimum(ops.min(x), 0.0), ops.maximum(ops.max(x), 0.0)
+    least, most = (
+        ops.where(is_reached, a * OLD_SHARE + b * (1 - OLD_SHARE), b) for a, b in zip(old, seen, strict=True)
+    )
+    return least, most
+
+
+def _scale_and_zero(ends: Ends, weight: str = "") -> tuple[Value, Value]:
+    """Return the scale and the zero point of a range, as `compiler.quantization.integers` computes them.
+
+    The scale of a range that no step has reached is 1.
+    """
+    least, most = ends
+    scale = _named(ops.where(most > least, (most - least) / float(MAX_CODE), 1.0), weight, INPUT_SCALE)
+    zero = ops.minimum(ops.maximum(ops.round(-least / scale), 0.0), float(MAX_CODE))
+    return scale, _named(ops.cast(zero, dtype="uint8"), weight, INPUT_ZERO)
+
+
+def _weight_codes(block: Block, w: Value, weight: str = "") -> tuple[Value, Value]:
+    """Return the codes and the scales of a weight, as `compiler.quantization.integers` computes them."""
+    largest = ops.max(ops.abs(w), axis=tuple(range(w.rank - 1)))
+    scales = _named(ops.where(largest > 0.0, largest / float(LARGEST), 1.0), weight, SCALES)
+    return _named(ops.quantize_linear(w, scales, weight_zero(block)), weight, CODES), scales
+
+
+def _compute(block: Block, weights: Sequence[str]) -> None:
+    """Let the products of an entry that does not train multiply codes.
+
+    The ops that make codes and scales come first; their tensors have the names of the states of `quantize`.
+    """
+    products, first = products_of(block.desc), len(block.desc.ops)
+    tensors = {weight: products[weight][0].inputs[1] for weight in weights if weight in products}
+    results = {op.outputs[0] for weight in tensors for op in products[weight]}
+    with block.appending():
+        layers = {tensor: _layer(block, weight, tensor) for weight, tensor in tensors.items()}
+    replace_ops(block.desc, [*taken(block, first), *block.desc.ops])
+    multiply_codes(block, layers, results)
+
+
+def _layer(block: Block, weight: str, tensor: str) -> Layer:
+    codes, scales = _weight_codes(block, block.value(tensor), weight)
+    return Layer(codes, scales, *_scale_and_zero(_read_ends(block, weight), weight))
+
+
+def _named(value: Value, weight: str, part: str) -> Value:
+    """Return the result of the last op under the name of a part of a weight, if that is given."""
+    return value.block.named(value, f"{weight}.{part}") if weight else value

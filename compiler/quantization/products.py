@@ -1,0 +1,209 @@
+"""Products of codes in place of products of floats, in a growing block.
+
+1. A product or a convolution of x and a weight W quantises x by one scale and zero point, multiplies codes exactly, and
+   scales the sums to float32 under the name of its result. The native engine fuses these ops with their neighbours.
+2. A normalisation by running statistics, or another multiple of each channel behind a product, becomes part of the
+   scale of the sums if no other op reads between them: scales of channels take it, and no code changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from compiler.quantization.weight_names import matches
+from compiler.train.adapters import is_adapter
+from compiler.train.written_ops import copied, replace_ops, written
+from prograd_proto import attributes_of
+from prograd_proto import program_pb2 as pb
+from prograd_proto.dtypes import NAMES
+from prograd_proto.spelling import closest
+from prograd_proto.tensor_types import shape_of
+from registry import Block, OpError, Value, ops
+
+MAX_CODE: Final = 255
+LARGEST: Final = 127
+"""The largest number of a weight, in units of its scale."""
+
+WEIGHT_ZERO: Final = 128
+
+RANKS: Final = {"matmul": 2, "conv2d": 4}
+"""The operators that multiply integers, and the axes of their weights."""
+
+SHIFTS: Final = ("add", "sub")
+"""The operators that may stand behind a product, before or behind its multiple."""
+
+
+class Layer(NamedTuple):
+    """A weight as tensors of a block: its codes and their scales, and the scale and the zero point of its operand."""
+
+    codes: Value
+    scales: Value
+    scale: Value
+    zero: Value
+
+
+def weights_of(
+    states: Mapping[str, pb.StateDesc], blocks: Sequence[pb.BlockDesc], keep: Sequence[str], what: str = "quantize"
+) -> list[str]:
+    """Return the weights of products whose operands become integers: parameters but those that `keep` matches.
+
+    Raises OpError, which begins with `what`, for a pattern that matches nothing, and if no weight is left.
+    """
+    parameters = [name for name, state in states.items() if state.kind == pb.STATE_KIND_PARAMETER]
+    for pattern in keep:
+        if not any(matches(name, pattern) for name in parameters):
+            raise OpError(f"{what}: keep={pattern!r} matches no parameter{closest(pattern, parameters)}")
+    read = {name for block in blocks for name in products_of(block)}
+    chosen = [
+        name
+        for name in parameters
+        if name in read
+        and NAMES[states[name].dtype] == "float32"
+        and not is_adapter(name)
+        and not any(matches(name, pattern) for pattern in keep)
+    ]
+    if not chosen:
+        raise OpError(f"{what}: no matmul and no conv2d reads a parameter of float32; there is nothing to do")
+    return chosen
+
+
+def products_of(block: pb.BlockDesc) -> dict[str, list[pb.OpDesc]]:
+    """Return the products of a block by the state that is their weight."""
+    states = {p.tensor: p.state for p in block.parameters if p.WhichOneof("source") == "state"}
+    ranks = {tensor.name: len(shape_of(tensor.shape)) for tensor in block.tensors}
+    made: dict[str, list[pb.OpDesc]] = {}
+    for op in block.ops:
+        is_product = op.type in RANKS and op.stage <= pb.STAGE_FORWARD
+        if is_product and op.inputs[1] in states and ranks[op.inputs[1]] == RANKS[op.type] and _is_plain(op):
+            made.setdefault(states[op.inputs[1]], []).append(op)
+    return made
+
+
+def _is_plain(op: pb.OpDesc) -> bool:
+    given = attributes_of(op)
+    return not given.get("transpose_a") and not given.get("transpose_b")
+
+
+def multiply_codes(block: Block, layers: Mapping[str, Layer], products: set[str]) -> None:
+    """Let the products that make some tensors multiply codes; `layers` are those of the tensors of weights.
+
+    Other ops read a weight as it was, under its name.
+    """
+    makers = {op.outputs[0]: copied(op) for op in block.desc.ops if op.outputs and op.outputs[0] in products}
+    chains = {result: _scaling(block, result) for result in makers}
+    written_at = {[makers[result], *chain][-1].id: result for result, chain in chains.items()}
+    absorbed = {op.id: op for result, chain in chains.items() for op in [makers[result], *chain][:-1]}
+    made: list[pb.OpDesc] = []
+    for op in [copied(op) for op in block.desc.ops]:
+        if op.id in written_at:
+            result = written_at[op.id]
+            made += _product(block, makers[result], layers[makers[result].inputs[1]], chains[result])
+        elif op.id not in absorbed:
+            made.append(op)
+    replace_ops(block.desc, made)
+    for op in absorbed.values():
+        block.desc.tensors.remove(block.tensors.pop(op.outputs[0]))
+        del block.types[op.outputs[0]]
+
+
+def _scaling(block: Block, result: str) -> list[pb.OpDesc]:
+    """Return the ops behind a product that its scale takes; none unless one of them multiplies."""
+    width, ends = block.types[result].shape[-1], ends_of(block.desc)
+    invariant, readers = _invariant(block.desc), readers_of(block.desc)
+    found: list[pb.OpDesc] = []
+    name = result
+    while name not in ends and len(readers.get(name, ())) == 1:
+        op = readers[name][0]
+        if not (op.type == "mul" or op.type in SHIFTS) or op.inputs[0] == op.inputs[1]:
+            break
+        other = op.inputs[1] if op.inputs[0] == name else op.inputs[0]
+        if other not in invariant or block.types[other].shape not in ((), (width,)):
+            break
+        if op.type == "sub" and op.inputs[0] != name:
+            break
+        found.append(copied(op))
+        name = op.outputs[0]
+    return found if any(op.type == "mul" for op in found) else []
+
+
+def readers_of(block: pb.BlockDesc) -> dict[str, list[pb.OpDesc]]:
+    """Return the ops that read each tensor."""
+    found: dict[str, list[pb.OpDesc]] = {}
+    for op in block.ops:
+        for name in op.inputs:
+            found.setdefault(name, []).append(op)
+    return found
+
+
+def ends_of(block: pb.BlockDesc) -> set[str]:
+    """Return the tensors that are read after a block."""
+    return {f.tensor for f in block.fetches} | {u.tensor for u in block.updates} | {*block.results}
+
+
+def _invariant(block: pb.BlockDesc) -> set[str]:
+    """Return the tensors that follow from states alone."""
+    found = {p.tensor for p in block.parameters if p.WhichOneof("source") == "state"}
+    for op in block.ops:
+        if not op.random_stream and not op.blocks and found.issuperset(filter(None, op.inputs)):
+            found.update(op.outputs)
+    return found
+
+
+def _product(block: Block, op: pb.OpDesc, layer: Layer, scaling: Sequence[pb.OpDesc]) -> list[pb.OpDesc]:
+    """Return the ops of a product and of what its scale takes, under the name of the last result."""
+    given, name = attributes_of(op), op.outputs[0]
+
+    def write() -> Value:
+        x = ops.quantize_linear(block.value(op.inputs[0]), layer.scale, layer.zero)
+        zero = weight_zero(block)
+        if op.type == "matmul":
+            sums = ops.integer_matmul(x, layer.codes, layer.zero, zero)
+        else:
+            window = {name: given[name] for name in ("stride", "padding", "dilation", "groups")}
+            sums = ops.integer_conv2d(x, layer.codes, layer.zero, zero, **window)  # type: ignore[arg-type]
+        factor, shift = _affine(block, name, layer.scale * layer.scales, scaling)
+        y = ops.cast(sums, dtype="float32") * factor
+        return y if shift is None else y + shift
+
+    block.at(op.location)
+    made = written(block, scaling[-1].outputs[0] if scaling else name, write)
+    block.at(None)
+    return made
+
+
+def _affine(block: Block, name: str, factor: Value, scaling: Sequence[pb.OpDesc]) -> tuple[Value, Value | None]:
+    """Return what sums are multiplied by, and what is added then, for a product whose result has a name."""
+    shift: Value | None = None
+    for op in scaling:
+        other = block.value(op.inputs[1] if op.inputs[0] == name else op.inputs[0])
+        name = op.outputs[0]
+        if op.type == "mul":
+            factor, shift = factor * other, None if shift is None else shift * other
+        elif op.type == "add":
+            shift = other if shift is None else shift + other
+        else:
+            shift = -other if shift is None else shift - other
+    return factor, shift
+
+
+def weight_zero(block: Block) -> Value:
+    """Return the zero point of weights."""
+    return ops.full.on(block)(shape=(), value=WEIGHT_ZERO, dtype="uint8")
+
+
+def whole_weights(block: Block, layers: Mapping[str, Layer]) -> None:
+    """Make the weights that ops still read out of their codes, under their names, before the first reader."""
+    missing, made = dict(layers), list[pb.OpDesc]()
+
+    def whole(name: str, layer: Layer) -> list[pb.OpDesc]:
+        return written(block, name, lambda: ops.dequantize_linear(layer.codes, layer.scales, weight_zero(block)))
+
+    for op in [copied(op) for op in block.desc.ops]:
+        for name in [name for name in dict.fromkeys(op.inputs) if name in missing]:
+            made += whole(name, missing.pop(name))
+        made.append(op)
+    ends = ends_of(block.desc)
+    for name in [name for name in missing if name in ends]:
+        made += whole(name, missing.pop(name))
+    replace_ops(block.desc, made)

@@ -1,0 +1,289 @@
+"""Training with the numbers that integers stand for: steps by hand, ranges, bits after `quantize`, errors."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from building.quantized.test_int8 import ROWS, net
+from safetensors.numpy import load_file, save_file
+
+import prograd
+from compiler.__main__ import main as compiler
+from compiler.build.compiled import compile_program
+from compiler.build.quantized_training import with_qat
+from compiler.passes.pipeline import PASSES
+from prograd import CompileError, OpError, Program, layers, ops, sgd
+from runtime.__main__ import main as runtime
+
+ROOT = Path(__file__).parents[3]
+ENGINES = ["reference", "native"]
+RATE = 0.1
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+# One step by hand.
+
+
+def perceptron() -> Program:
+    program = Program("perceptron", seed=1)
+    x, y = program.input("x", "float32", ("batch", 24)), program.input("y", "float32", ("batch", 5))
+    hidden = ops.relu(x @ program.parameter("w", (24, 16)))
+    prediction = hidden @ program.parameter("v.w", (16, 5))
+    program.minimize(ops.mean((prediction - y) * (prediction - y)), sgd(RATE))
+    program.outputs(prediction=prediction)
+    return program
+
+
+def of_weight(w: Array) -> Array:
+    """The numbers of the codes of a weight, in float64."""
+    scale = np.abs(w).max(0) / 127
+    return np.rint(w / scale) * scale
+
+
+def of_operand(x: Array, ends: tuple[float, float]) -> Array:
+    scale = (ends[1] - ends[0]) / 255
+    zero = np.rint(-ends[0] / scale)
+    return (np.clip(np.rint(x / scale) + zero, 0, 255) - zero) * scale
+
+
+def moved(ends: tuple[float, float] | None, x: Array) -> tuple[float, float]:
+    seen = min(float(x.min()), 0.0), max(float(x.max()), 0.0)
+    return seen if ends is None else (0.99 * ends[0] + 0.01 * seen[0], 0.99 * ends[1] + 0.01 * seen[1])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_steps_read_numbers_of_codes_and_gradients_pass_through_them(engine: str):
+    run = prograd.Run(perceptron().compile(batch=32, qat="int8"), engine=engine)
+    numbers = np.random.default_rng(0)
+    ranges: list[tuple[float, float] | None] = [None, None]
+    for step in range(4):
+        x = numbers.normal(0.3, 1 + step, (32, 24)).astype("f4")
+        y = numbers.normal(size=(32, 5)).astype("f4")
+        w, v = (np.array(run.state[name], "f8") for name in ("w", "v.w"))
+        run.step({"x": x, "y": y})
+        ranges[0] = moved(ranges[0], x)
+        first, second = of_operand(x, ranges[0]), of_weight(w)
+        hidden = np.maximum(first @ second, 0)
+        ranges[1] = moved(ranges[1], hidden)
+        third, fourth = of_operand(hidden, ranges[1]), of_weight(v)
+        back = 2 * (third @ fourth - y) / y.size
+        through = (back @ fourth.T) * (hidden > 0)
+        np.testing.assert_allclose(run.state["v.w"], v - RATE * third.T @ back, atol=2e-6)
+        np.testing.assert_allclose(run.state["w"], w - RATE * first.T @ through, atol=2e-6)
+        for name, ends in (("w", ranges[0]), ("v.w", ranges[1])):
+            found = [float(run.state[f"{name}.{end}"]) for end in ("input_least", "input_most")]
+            np.testing.assert_allclose(found, ends, rtol=1e-5)
+
+
+def test_two_products_of_a_weight_move_its_range_one_after_the_other():
+    program = Program("twice", seed=1)
+    x, w = program.input("x", "float32", ("batch", 4)), program.parameter("w", (4, 4))
+    program.minimize(ops.mean(ops.square((x @ w) @ w)), sgd(0.0))
+    run = prograd.Run(program.compile(batch=8, qat="int8"))
+    rows = np.random.default_rng(1).normal(size=(8, 4)).astype("f4")
+    run.step({"x": rows})
+    first = moved(None, rows)
+    inner = of_operand(rows, first) @ of_weight(np.array(run.state["w"]))
+    found = [float(run.state[f"w.{end}"]) for end in ("input_least", "input_most")]
+    np.testing.assert_allclose(found, moved(first, inner), rtol=1e-5)
+
+
+# The same bits after `quantize`.
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("learned")
+    save_file(ROWS, str(folder / "rows.safetensors"))
+    net().compile(batch=32, folder=folder).save(folder / "net.pb")
+    net().compile(batch=32, folder=folder, qat=prograd.qat("int8", keep=["head"])).save(folder / "learns.pb")
+    run = prograd.load(folder / "learns.pb")
+    run.train()
+    run.save(folder / "t.safetensors")
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path: Path, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for file in trained.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    monkeypatch.chdir(tmp_path)
+
+
+COMPILE = "compiler compile net.pb --qat int8 --keep head -o learns.pb"
+QUANTIZE = "compiler quantize learns.pb --load t.safetensors -o small.pb"
+
+
+@pytest.mark.usefixtures("home")
+def test_the_commands_of_the_page_learn_and_write_integers(capsys: pytest.CaptureFixture[str]):
+    page = (ROOT / "docs/int8.md").read_text(encoding="utf-8")
+    Path("learns.pb").unlink()
+    Path("t.safetensors").unlink()
+    for command in (COMPILE, "runtime execute learns.pb --save t.safetensors", QUANTIZE):
+        assert f"    $ {command}\n" in page
+        name, *words = command.split()
+        assert {"compiler": compiler, "runtime": runtime}[name]([*words, "-q"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    at = lines.index("weight    operand")
+    assert [line.split()[0] for line in lines[at + 1 : at + 4]] == ["first.w", "deep.w", "hidden.w"]
+    assert prograd.load("small.pb").state["first.w.codes"].dtype == np.uint8
+    assert not any("input_least" in name or "input_most" in name for name in prograd.load("small.pb").state)
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("engine", ENGINES)
+def test_quantize_gives_the_bits_that_the_evaluations_of_training_saw(engine: str):
+    assert compiler(QUANTIZE.split()[1:]) == 0
+    before, after = (prograd.load(name, engine=engine) for name in ("learns.pb", "small.pb"))
+    before.load("t.safetensors")
+    for split in ("train", "test"):
+        assert before.evaluate(split) == after.evaluate(split)
+    images = {"image": ROWS["image"]}
+    np.testing.assert_array_equal(before.predict(images)["logits"], after.predict(images)["logits"])
+
+
+@pytest.mark.usefixtures("home")
+def test_quantize_in_python_gives_the_same_and_needs_no_rows():
+    assert compiler(QUANTIZE.split()[1:]) == 0
+    run = prograd.load("learns.pb")
+    run.load("t.safetensors")
+    program = Program.load("learns.pb")
+    assert program.quantize("int8", run=run) == ["first.w", "deep.w", "hidden.w"]
+    small = prograd.Run(program.compile())
+    images = {"image": ROWS["image"]}
+    np.testing.assert_array_equal(small.predict(images)["logits"], prograd.load("small.pb").predict(images)["logits"])
+
+
+@pytest.mark.usefixtures("home")
+def test_codes_and_scales_that_an_entry_computes_are_those_that_quantize_stores():
+    assert compiler(QUANTIZE.split()[1:]) == 0
+    state, values = prograd.load("small.pb").state, load_file("t.safetensors")
+    w = values["deep.w"]
+    scales = np.abs(w).reshape(-1, 16).max(0) / np.float32(127)
+    np.testing.assert_array_equal(state["deep.w.scales"], scales)
+    np.testing.assert_array_equal(state["deep.w.codes"], np.rint(w / scales) + 128)
+    scale = (values["deep.w.input_most"] - values["deep.w.input_least"]) / np.float32(255)
+    assert state["deep.w.input_scale"] == scale
+
+
+@pytest.mark.usefixtures("home")
+def test_normalisation_becomes_part_of_the_scale():
+    assert compiler(QUANTIZE.split()[1:]) == 0
+    desc = prograd.load("small.pb").program
+    entry = next(entry for entry in desc.entries if entry.name == "predict")
+    ops_of = [op.type for op in desc.blocks[entry.source_block].ops]
+    after = ops_of[ops_of.index("integer_conv2d") : ops_of.index("relu")]
+    assert after.count("mul") == 4  # of channels: both scales, the multiple, the shift; then that of the sums
+    assert after[-3:] == ["cast", "mul", "add"]
+
+
+@pytest.mark.usefixtures("home")
+def test_a_resumed_run_has_the_ranges_of_one_that_was_not_stopped(capsys: pytest.CaptureFixture[str]):
+    assert runtime(["execute", "learns.pb", "-q", "--epochs", "3", "--checkpoint", "a", "--every", "2"]) == 0
+    assert runtime(["execute", "learns.pb", "-q", "--epochs", "2", "--checkpoint", "b", "--every", "2"]) == 0
+    assert (
+        runtime(["execute", "learns.pb", "-q", "--epochs", "3", "--checkpoint", "b", "--every", "2", "--resume"]) == 0
+    )
+    hashes = re.findall(r"state_sha256=(\w+)", capsys.readouterr().out)
+    assert hashes[0] == hashes[2] != hashes[1]
+
+
+@pytest.mark.usefixtures("home")
+def test_a_run_in_floats_is_a_beginning():
+    floats = prograd.load("net.pb")
+    floats.train()
+    floats.save("floats.safetensors")
+    run = prograd.load("learns.pb")
+    loaded = run.load("floats.safetensors")
+    assert "first.w.input_most" not in loaded.loaded
+    assert float(run.state["first.w.input_most"]) == 0
+    run.train(epochs=1)
+    assert float(run.state["first.w.input_most"]) > 1
+    again = prograd.load("learns.pb")
+    again.load("t.safetensors")
+    assert float(again.state["first.w.input_most"]) == float(load_file("t.safetensors")["first.w.input_most"])
+
+
+def test_a_program_that_learns_is_compiled_again_as_it_is():
+    one, passes = perceptron().compile(batch=32, qat="int8"), with_qat(PASSES, "int8")
+    sha = one.sha256
+    assert compile_program(one.desc, {"batch": 32}, passes=passes).sha256 == sha
+    assert perceptron().compile(batch=32).sha256 != sha
+
+
+def test_ranges_that_no_step_reached_are_refused():
+    compiled = perceptron().compile(batch=32, qat="int8")
+    run = prograd.Run(compiled)
+    assert np.isfinite(run.predict({"x": np.ones((32, 24), "f4")})["prediction"]).all()
+    with pytest.raises(OpError) as caught:
+        perceptron().quantize("int8", run=run, rows={"x": np.ones((32, 24), "f4")})
+    assert str(caught.value).endswith(
+        "quantize: the run has learned ranges that this program lacks; take Program.load of its file"
+    )
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            "quantize learns.pb -o x.pb",
+            "no step of training reached the range of what first.w multiplies; train the program, or load the states "
+            "of a run that did, or leave the weight out by keep='first.w' when the program is compiled",
+        ),
+        (
+            "quantize learns.pb --load t.safetensors --split train -o x.pb",
+            "--split is for ranges, and learns.pb has learned them; leave it out",
+        ),
+        (
+            "quantize learns.pb --load t.safetensors --keep first -o x.pb",
+            "--keep is for `compiler compile --qat`, and learns.pb is trained; leave it out",
+        ),
+        (
+            "quantize learns.pb --load t.safetensors --weights q8_0 -o x.pb",
+            "--weights q8_0: learns.pb was trained for int8; leave --weights out",
+        ),
+        (
+            "compile net.pb --qat int4",
+            "net.pb: fake_quantize: qat='int4': training can prepare for int8 only; write qat='int8'",
+        ),
+        (
+            "compile net.pb --qat int8 --keep hed",
+            "net.pb: fake_quantize: qat: keep='hed' matches no parameter; did you mean 'head.w'?",
+        ),
+        ("compile net.pb --keep head", "--keep head leaves a parameter out of --qat int8; give that too"),
+    ],
+)
+def test_a_request_that_cannot_be_fulfilled_is_one_sentence(words: str, said: str, capsys: pytest.CaptureFixture[str]):
+    assert compiler(words.split()) == (3 if "fake_quantize" in said else 2)
+    assert capsys.readouterr().err == f"compiler: {said}\n"
+
+
+def refused(program: Program, **options: Any) -> str:
+    with pytest.raises(CompileError) as caught:
+        program.compile(batch=8, **options)
+    return re.sub(r"^test_quantized_training.py:\d+: ", "", str(caught.value))
+
+
+def test_what_cannot_be_trained_for_integers_is_refused():
+    program = Program("net")
+    x = program.input("x", "float32", ("batch", 5, 4))
+    y, *_ = layers.lstm(x, "memory", 4)
+    loss = ops.mean(ops.square(layers.dense(y, "head", 4)))
+    program.minimize(loss, sgd(0.1))
+    assert refused(program, qat="int8") == (
+        "fake_quantize: qat: lstm_layer multiplies by memory.state in a way that has no integers, unlike matmul and "
+        "conv2d with a parameter of float32 on the right; keep='memory.state' leaves it as it is"
+    )
+    program.compile(batch=8, qat=prograd.qat("int8", keep=["memory"]))
+    idle = Program("idle")
+    idle.outputs(y=layers.dense(idle.input("x", "float32", ("batch", 4)), "head", 4))
+    assert refused(idle, qat="int8") == (
+        "fake_quantize: qat: this program trains nothing, so no step learns a range; minimize a loss first"
+    )
+    assert refused(idle, qat=3) == 'qat=3: give "int8" or prograd.qat("int8", keep=[…])'
+    with pytest.raises(CompileError, match="qat: keep='head' is no list of patterns; write keep=\\['head'\\]"):
+        prograd.qat("int8", keep="head")
