@@ -169,6 +169,6 @@ def _remedy(given: object) -> str:
     name = given.__name__ if isinstance(given, FunctionType) else given
     if not isinstance(name, str):
         return "use one as sgd(0.1)"
-    known = [each for each in (*optimizers.__all__, *trust_ratios.__all__) if each != "look_ahead"]
+    known = [each for each in (*optimizers.__all__, *trust_ratios.__all__) if each not in ("lazy", "look_ahead")]
     near = nearest(name.lower(), known)
     return f"call the function, as {near}(0.001)" if near else f"use one as sgd(0.1); there are {', '.join(known)}"

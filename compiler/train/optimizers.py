@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, Literal
 
 from compiler.build.whole_numbers import require_whole
@@ -26,6 +27,7 @@ from compiler.train.settings import with_settings
 from prograd_proto import TensorType
 from prograd_proto.settings import Interval
 from registry import Block, Value, ops
+from registry.ops.fill import full
 from registry.settings import Number, require_within
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "adam",
     "adamax",
     "adamw",
+    "lazy",
     "lion",
     "look_ahead",
     "momentum",
@@ -344,6 +347,39 @@ def look_ahead(optimizer: Optimizer, *, every: int = 5, share: float = 0.5) -> O
         return [*optimizer.slots(type), Slot("slow", initial=None)]
 
     return replace(optimizer, update=update, slots=slots, needs_step=True, decays="by itself")
+
+
+@with_settings
+def lazy(optimizer: Optimizer) -> Optimizer:
+    """Return an optimizer that leaves rows of parameters as they are where their gradient is 0, with their slots.
+
+    Rows are those of the first axis of parameters of two axes or more, such as the words of an embedding and the inputs
+    of a sparse first layer. A row that does not occur in a step neither moves nor decays, and its moments do not decay,
+    whereas Adam would move it by what it remembers. Corrections count all updates, not those of the row, as SparseAdam
+    of PyTorch does. Other parameters, and slots of other shapes than their parameter, are updated as usual.
+    """
+
+    def update(w: Value, dw: Value, *more: Value, decay: float, **attributes: Any) -> list[Value]:
+        *slots, rate, step = more
+        new = replace(optimizer, decay=decay, attributes=attributes).apply(w, dw, slots, rate, lambda: step)
+        if w.rank < 2:
+            return new
+        occurs = _rows_that_occur(dw)
+        pairs = zip(new, (w, *slots), strict=True)
+        return [ops.where(occurs, now, old) if old.shape == w.shape else now for now, old in pairs]
+
+    return replace(optimizer, update=update, needs_step=True, decays="by itself")
+
+
+def _rows_that_occur(dw: Value) -> Value:
+    """Return True for each row of a gradient that is not 0 in all its elements, bool[rows, 1, ...].
+
+    A product counts, because the updates, if they were fused with a reduction, could not overwrite states.
+    """
+    rows, *others = dw.shape
+    ones = full.on(dw.block)(shape=(prod(others), 1), value=1.0, dtype=dw.dtype)
+    sizes = ops.reshape(ops.abs(dw), shape=(rows, prod(others))) @ ones
+    return ops.reshape(ops.not_equal(sizes, 0.0), shape=(rows, *(1 for _ in others)))
 
 
 def _decays(decoupled: bool) -> Decays:

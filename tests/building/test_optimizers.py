@@ -325,3 +325,45 @@ def test_accumulated_steps_with_few_labels_count_less_and_make_the_update_of_one
         for at in range(0, 32, 8):
             parts.step({"x": x[at : at + 8], "y": y[at : at + 8]})
         np.testing.assert_allclose(parts.state["w"], whole.state["w"], rtol=1e-4, atol=1e-6)
+
+
+LAZY: dict[str, tuple[Callable[[], Optimizer], by_hand.Rule, float]] = {
+    "adam": (lambda: compiler.adam(0.05, decay=0.1), by_hand.adam, 0.05),
+    "adamw": (lambda: compiler.adamw(0.05, beta1=0.8, beta2=0.99, decay=0.1), by_hand.adamw, 0.05),
+    "adagrad": (lambda: compiler.adagrad(0.1, rate_decay=0.05, initial=0.2, decay=0.1), by_hand.adagrad, 0.1),
+}
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize("name", LAZY)
+def test_a_lazy_optimizer_moves_the_rows_that_occur_and_no_others(name: str, engine: str):
+    """Of each row the oracle keeps its own slots, and calls the rule only in the steps where the row occurs."""
+    optimizer, rule, rate = LAZY[name]
+    rng = np.random.default_rng(1)
+    start, words = rng.normal(size=(9, 2, 4)), rng.integers(0, 8, (20, 3))  # the last row never occurs
+    wanted = rng.normal(size=(20, 3, 2, 4))
+    program = Program()
+    w = program.parameter("w", start.shape, constant(0.0), dtype="float64")
+    word, target = program.input("word", "int64", (3,)), program.input("target", "float64", (3, 2, 4))
+    program.minimize(ops.sum((ops.gather(w, word) - target) ** 2), compiler.lazy(optimizer()))
+    run = prograd.Run(program.compile(), engine=engine)
+    run.state["w"] = start
+    by_row, memory = [row.copy() for row in start], [dict[str, np.ndarray]() for _ in start]
+    for t in range(20):
+        for row in set(words[t].tolist()):
+            gradient = sum(2 * (by_row[row] - wanted[t, at]) for at in np.flatnonzero(words[t] == row))
+            by_row[row] = rule(t + 1, by_row[row], gradient, memory[row], rate)
+        run.step({"word": words[t], "target": wanted[t]})
+        assert np.allclose(run.state["w"], by_row, rtol=1e-12, atol=1e-14)
+    assert np.array_equal(run.state["w"][8], start[8])
+
+
+def test_parameters_without_rows_are_updated_by_a_lazy_optimizer_as_usual():
+    def trained(optimizer: Optimizer) -> dict[str, np.ndarray]:
+        stepper = started(program_of(optimizer))
+        history_of(stepper)
+        return {name: stepper.states.arrays[name] for name in ("b", "w")}
+
+    lazy, usual = trained(compiler.lazy(compiler.adam(0.05))), trained(compiler.adam(0.05))
+    assert np.array_equal(lazy["b"], usual["b"])
+    assert np.array_equal(lazy["w"], usual["w"])  # all its rows occur

@@ -27,6 +27,7 @@ OPTIMIZERS = (
     "lars(0.05)",
     "adafactor(0.05)",
     "look_ahead(sgd(0.05), every=2)",
+    "lazy(adam(0.05))",
     "sgd(0.1, clip=by_value(0.2), decay=0.01)",
 )
 

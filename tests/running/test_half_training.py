@@ -40,6 +40,7 @@ OPTIMIZERS = {
     "lars": lambda: compiler.lars(0.5, trust=0.02),
     "adafactor": lambda: compiler.adafactor(0.05),
     "look_ahead": lambda: compiler.look_ahead(compiler.adam(0.05), every=2),
+    "lazy": lambda: compiler.lazy(compiler.adam(0.05)),
 }
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(8, 3)).astype(np.float32)
