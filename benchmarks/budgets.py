@@ -14,7 +14,6 @@ from time import process_time
 
 from cases.networks import NETWORKS
 
-from compiler.analyses.costs import operations_of
 from compiler.analyses.step_graph import step_graph
 from compiler.errors import LimitError
 from compiler.passes.plan_memory import plan_of
@@ -23,6 +22,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from runtime.placement import THOROUGH
+from runtime.step.arithmetic import operations_of
 
 MIB = 2**20
 COLUMNS = ("plan", "half", "largest op", "budget", "with", "arena / budget", "cost", "repeated", "moved", "seconds")

@@ -21,15 +21,14 @@ import numpy as np
 from compiler import Program, he_normal, ops, sgd, zeros
 from compiler.build.compiled import Compiled
 from compiler.passes.plan_memory import block_buffers
-from compiler.planning.simulated_threads import times_faster
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis
 from runtime.blas import use_one_thread
 from runtime.engines.reference.bind import bind
-from runtime.engines.reference.threads.at_once import TRIAL_STEPS, AtOnce
 from runtime.placement import aligned
 from runtime.runs.run import Run
 from runtime.step import dependencies
+from runtime.step.phases import longest_way, shared_phases
 
 ROUNDS = 25
 FREE = 1.7
@@ -127,23 +126,12 @@ def with_room(compiled):
 
 
 def executor_of(desc, entry="train", threads=1):
-    run = Run(desc, threads=threads)
+    run = Run(desc, threads=threads, engine="reference")
     executor = run.session.workspaces.executor(run.session.bindings(entry)[0])
-    if isinstance(executor._way, AtOnce):
-        executor._way._contest = OnThreads()
-    for _ in range(TRIAL_STEPS + 5):
+    for _ in range(5):
         fill(executor)
         executor.step()
     return executor
-
-
-class OnThreads:
-    """Takes the place of what lets a run go on in order where threads are no faster."""
-
-    at_once = True
-
-    def note(self, seconds):
-        """Whatever a step takes."""
 
 
 def fill(executor):
@@ -167,7 +155,7 @@ def compare(compiled, entry, repeat, limit):
             rounds.append(times)
     for executor in executors:
         executor.close()
-    ops = str(len(executors[0].ops))
+    ops = str(len(executors[0].parts))
     if not rounds:
         return [ops, *"-----", "0"]
     one, *others = zip(*rounds, strict=True)
@@ -194,7 +182,9 @@ def room(compiled):
         run = Run(program.desc)
         bound = run.session.bindings("train")[0]
         ops = bind(bound.block, run.states.arrays, plan=of(bound))
-        gain = times_faster(dependencies(ops.touched()), [nanoseconds[op.desc.id] for op in ops.ops], 2)
+        times = [nanoseconds[op.desc.id] for op in ops.ops]
+        phases = shared_phases(dependencies(ops.touched()), times, 2, large=0)
+        gain = 1.0 if phases is None else sum(times) / longest_way(phases, times)
         found += [f"{ops.arena_bytes / executor.footprint.arena:.2f}", f"{gain:.2f}"]
     return found
 

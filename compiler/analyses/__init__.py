@@ -1,6 +1,5 @@
 """Analyses of a block. Shared answers are computed once and kept with its reading until an edit.
 
-costs             the cost of an op, in operations: an estimate from shapes alone
 execution_orders  the positions of a forward op, its gradients, its derivatives and its updates
 layer_outputs     the shape of each layer's output
 lifespans         the pass or passes that need each tensor of a step

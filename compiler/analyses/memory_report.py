@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from compiler.analyses.costs import operations_of
 from compiler.analyses.step_graph import step_graph
 from compiler.analyses.update_times import UpdateTime, update_times
 from compiler.planning.give_room import Room
@@ -14,6 +13,7 @@ from prograd_proto import type_of
 from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.lifespans import held
 from runtime.step import is_transfer, spills
+from runtime.step.arithmetic import operations_of
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from compiler.commands.notes import note_files
 from compiler.commands.ops_in_words import line_of, op_in_words, size_in_words
 from compiler.commands.views.ranks import ranks_in_words
 from compiler.errors import CompileError, LimitError, UsageError
-from compiler.planning.give_room import MIN_SPEEDUP_FRACTION, Room
+from compiler.planning.give_room import NEAR, Room
 from compiler.planning.pipeline import passes_to_plan
 from compiler.planning.plan_program import plan_program
 from prograd_proto import ProgramError
@@ -92,16 +92,12 @@ def _details(program: pb.ProgramDesc, memory: BindingMemory) -> Iterator[str]:
 
 
 def room_in_words(room: Room) -> str:
-    """Return the estimated speed-up of threads, the memory that it takes, and its means."""
+    """Return the estimated speed-up of threads, and the memory that it takes."""
     if room.free_gain < 1.005:
         return f"{room.threads} threads: no faster, in whatever memory"
     words = f"{room.threads} threads: at most {room.gain:.2f} times faster"
     if room.plan != room.tight:
         words += f", {room.tight_gain:.2f} in {size_in_words(room.tight.arena_bytes)}"
-    if room.gain < MIN_SPEEDUP_FRACTION * room.free_gain:
+    if room.gain < NEAR * room.free_gain:
         words += f", {room.free_gain:.2f} if no buffers shared memory"
-    if room.of_order > 1:
-        words += f"; ops in the order in which {room.of_order} threads start them"
-    if room.longer:
-        words += f"; buffers last {room.longer} ops longer"
     return words

@@ -18,7 +18,6 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from math import prod
 from typing import Final
 
-from compiler.analyses.costs import operations
 from compiler.analyses.step_graph import step_graph
 from compiler.passes.control_operands import unify_operands
 from compiler.passes.order_ops import best_order
@@ -27,6 +26,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from runtime.step import effects_of, is_view
+from runtime.step.arithmetic import operations
 
 UNCHECKED_BYTES_RATIO: Final = 1000
 """Ratio of the largest result's bytes to those of all merged results, above which the peak is not checked."""

@@ -9,7 +9,6 @@ prefetch           reload spilled values before they are needed
 recompute_scopes   recompute the forward ops of scopes that the caller names
 rematerialise      lower the peak of a step by recomputing values, or by spilling them to a file
 timeline           a step with recomputed ops and spilled values: its graph, its order, its live bytes
-simulated_threads  simulation of ops on several threads by estimated cost: the start and end of each op
 time_limit         a limit of seconds for a search; the best result within it counts
 units              recompute the forward pass in units, such as layers, from what enters each
 write_timeline     conversion of a timeline to a block: recomputed ops get ids and tensors of their own

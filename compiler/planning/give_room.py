@@ -1,45 +1,40 @@
-"""Pass: lay out memory so that independent ops can run on several threads at once.
+"""Pass: an order and a placement with which threads share more.
 
 A plan that reuses memory tightly makes independent ops wait for each other: an op may overwrite bytes only after
-another one has read them. The algorithm is:
+another one has read them. So the ops are put into phases by what they read alone (`runtime.step.phases`), and a buffer
+lasts from the beginning of the phase that makes it to the end of the phase that reads it last.
 
-1. Runs on one, two, four and so on up to the requested number of threads are simulated; a free thread takes the first
-   ready op of the list. The order in which ops start becomes the order of the list, and a buffer lasts until no op
-   that runs at the same time can need it. One thread leaves the list as it is.
-2. Buffers last zero, one, two, four, eight and so on ops longer, up to a limit of bytes. A placement of buffers that
-   last longer is valid for the block's own buffers, so the runtime needs no new check.
-3. Each plan is rated by its speed-up: all operations divided by those of the critical path on the threads, given the
-   bytes that its ops share. Among the plans that are close to the best, and no worse than the tight one, the one with
-   the smallest arena is chosen.
+1. Ops that need neither rows nor results of such, as masks of dropout, go into the phase before their first reader.
+2. A plan is rated by its speed-up: all operations divided by those of the longest way through its phases, given the
+   bytes that ops share. Among the plans within the limit that are close to the fastest, the smallest is taken.
 
-A block with recomputed ops, spills or reloads keeps its order: a free thread would run them as early as possible, which
+A block with recomputed ops, spills or reloads keeps its order: in phases they would run as early as possible, which
 would defeat their purpose.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from compiler.analyses.costs import operations_of
 from compiler.analyses.step_graph import step_graph
 from compiler.passes.order_ops import reorder
 from compiler.passes.plan_memory import block_buffers, plan_from
 from compiler.passes.share_memory import share_in_block
-from compiler.planning.planned_bytes import buffers_of_ops, touched_by_plan
-from compiler.planning.simulated_threads import run_on, times_faster
+from compiler.planning.planned_bytes import touched_by_plan
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from runtime.placement import THOROUGH, Buffer, place
-from runtime.step import dependencies, spills
-
-MIN_SPEEDUP_FRACTION: Final = 0.98
-"""Fraction of the best estimated speed-up that a plan with a smaller arena must reach."""
+from runtime.step import dependencies, spills, views_of
+from runtime.step.arithmetic import operations_of
+from runtime.step.phases import levels, longest_way, shared_phases
 
 MAX_ARENA_RATIO: Final = 1.5
 """Upper bound on an arena with space for threads, as a multiple of the tight arena, without a budget."""
+
+NEAR: Final = 0.98
+"""Part of the greatest speed-up that is as good as it."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +45,6 @@ class Room:
         plan: plan of the block as it is now.
         threads: number of threads.
         gain: estimated speed-up over one thread, by operations.
-        of_order: number of simulated threads whose order of starts is the order of the list; 1 is the original order.
-        longer: number of ops by which buffers last longer.
         tight: the plan without additional space.
         tight_gain: estimated speed-up with that plan.
         free_gain: estimated speed-up if only data dependencies ordered the ops.
@@ -60,8 +53,6 @@ class Room:
     plan: pb.MemoryPlan
     threads: int
     gain: float
-    of_order: int
-    longer: int
     tight: pb.MemoryPlan
     tight_gain: float
     free_gain: float
@@ -100,82 +91,100 @@ def make_room(block: BlockAnalysis, tight: pb.MemoryPlan, threads: int, limit: i
         limit: upper bound on the arena in bytes; by default `MAX_ARENA_RATIO` times the tight arena.
     """
     limit = int(MAX_ARENA_RATIO * tight.arena_bytes) if limit is None else limit
-    free = times_faster(step_graph(block).before, operations_of(block), threads)
-    ways = [_Way(block, tight, _gain(block, tight, threads), 1, 0)]
-    if free * MIN_SPEEDUP_FRACTION > ways[0].gain:
-        for count in _counts(block, threads):
-            ways.extend(_ways(block, count, threads, limit, free))
-    least = max(ways[0].gain, MIN_SPEEDUP_FRACTION * max(way.gain for way in ways))
-    best = min((way for way in ways if way.gain >= least), key=lambda way: way.plan.arena_bytes)
+    free = _times_faster(step_graph(block).before, operations_of(block), threads)
+    tight_gain = _gain(block, tight, threads)
+    ways = [_Way(block, tight, tight_gain)]
+    if (
+        free * NEAR > tight_gain
+        and not any(op.recompute_of for op in block.ops)
+        and not any(map(spills, block.op_types))
+    ):
+        ways += (way for way in _in_phases(block, threads) if way.plan.arena_bytes <= limit and way.gain > tight_gain)
+    enough = NEAR * max(way.gain for way in ways)
+    best = min((way for way in ways if way.gain >= enough), key=lambda way: way.plan.arena_bytes)
     block.become(best.block)
-    return Room(best.plan, threads, best.gain, best.of_order, best.longer, tight, ways[0].gain, max(free, best.gain))
+    return Room(best.plan, threads, best.gain, tight, tight_gain, max(free, best.gain))
 
 
-@dataclass(frozen=True)
-class _Way:
-    """A block in some order with a plan."""
+class _Way(NamedTuple):
+    """A block in some order with a plan, and the speed-up of threads."""
 
     block: BlockAnalysis
     plan: pb.MemoryPlan
     gain: float
-    of_order: int
-    longer: int
 
 
-def _counts(block: BlockAnalysis, threads: int) -> Iterator[int]:
-    """Yield 1, 2, 4 and so on, and `threads`; more threads than ops start all ops at once."""
-    most = min(threads, len(block.ops))
-    if any(op.recompute_of for op in block.ops) or any(map(spills, block.op_types)):
-        most = 1
-    count = 1
-    while count < most:
-        yield count
-        count *= 2
-    yield most
+def _in_phases(block: BlockAnalysis, threads: int) -> Iterator[_Way]:
+    """Yield the block with its ops in phases, one after the other: with updates anywhere, or before other ops.
 
-
-def _ways(block: BlockAnalysis, count: int, threads: int, limit: int, free: float) -> Iterator[_Way]:
-    """Yield the plans within the limit for the order of starts on `count` threads; none follow one without waits."""
-    block, until = _started_by(block, count)
-    buffers = block_buffers(block)
-    bound = place(buffers).lower_bound
-    gain, longer = 0.0, 0
-    while longer <= len(block.ops) and gain < free:
-        placed = place(_lasting(buffers, until, longer, len(block.ops)), THOROUGH)
-        if placed.lower_bound > limit:
-            return
-        if placed.arena_bytes <= limit:
-            plan = plan_from(block, buffers, placed)
-            plan.lower_bound, plan.optimal = bound, plan.arena_bytes == bound
-            gain = _gain(block, plan, threads)
-            yield _Way(block, plan, gain, count, longer)
-        longer = 2 * longer or 1
-
-
-def _started_by(block: BlockAnalysis, threads: int) -> tuple[BlockAnalysis, dict[str, int]]:
-    """Return a block with its ops as threads start them, and the last op for which each buffer must last.
-
-    That is the first op that starts when all ops that touch the buffer have ended.
+    The first plan of each order lets ops of a phase wait for none of it, the second one has the least memory.
     """
-    graph, costs = step_graph(block), operations_of(block)
-    run = run_on(threads, graph.before, costs)
-    started = block.copied_to(pb.BlockDesc())
-    if threads > 1:
-        reorder(started, run.order)
-        share_in_block(started)
-    start = [run.start[i] for i in run.order]
-    until: dict[str, int] = {}
-    for i, names in zip(run.order, buffers_of_ops(started), strict=True):
-        for name in names:
-            until[name] = max(until.get(name, 0), bisect_left(start, run.stop[i]))
-    return started, until
+    for updates_first in (False, True):
+        phase_of = _phases(block, updates_first=updates_first)
+        order = sorted(range(len(block.ops)), key=lambda i: (phase_of[i], i))
+        phased = block.copied_to(pb.BlockDesc())
+        reorder(phased, order)
+        share_in_block(phased)
+        phases = [phase_of[i] for i in order]
+        _write_elsewhere(phased, phases)
+        buffers = block_buffers(phased)
+        bound = place(buffers).lower_bound
+        for lasting in (_by_phase(buffers, phases), buffers):
+            plan = plan_from(phased, buffers, place(lasting, THOROUGH))
+            plan.lower_bound, plan.optimal = bound, plan.arena_bytes == bound
+            yield _Way(phased, plan, _gain(phased, plan, threads))
 
 
-def _lasting(buffers: Sequence[Buffer], until: dict[str, int], longer: int, end: int) -> list[Buffer]:
-    """Return buffers that last until those ops, and `longer` ops more."""
-    return [b._replace(stop=max(b.stop, 2 * min(until.get(b.name, 0) + longer, end))) for b in buffers]
+def _write_elsewhere(block: BlockAnalysis, phases: Sequence[int]) -> None:
+    """Remove the in-place pairs over operands that another op of the phase reads, and so would have to read first."""
+    graph, views = step_graph(block), set(views_of(block))
+
+    def is_read_beside(i: int, name: str) -> bool:
+        return any(phases[j] == phases[i] for j in graph.readers[graph.value_of[name]] if j != i)
+
+    for i, pairs in enumerate(block.in_place):
+        if pairs and i not in views:
+            block.mark(i, [pair for pair in pairs if not is_read_beside(i, block.inputs[i][pair[1]])])
+
+
+def _phases(block: BlockAnalysis, *, updates_first: bool) -> list[int]:
+    """Return the phase of each op: as early as possible for what needs rows, as late as possible for the rest.
+
+    If updates come before the other ops that could be in their phase, gradients die before others are made.
+    """
+    graph = step_graph(block)
+    found = levels(graph.before)
+    fed = {graph.value_of[name] for name in block.parameter_names if name not in block.state_of}
+    is_early: list[bool] = []
+    for i, (reads, before) in enumerate(zip(graph.reads, graph.before, strict=True)):
+        is_early.append(i in graph.once or not fed.isdisjoint(reads) or any(is_early[j] for j in before))
+    for i in reversed(range(len(found))):
+        if not is_early[i] and graph.after[i]:
+            found[i] = min(found[j] for j in graph.after[i]) - 1
+    return [
+        2 * phase + (updates_first and op.stage != pb.STAGE_UPDATE) for phase, op in zip(found, block.ops, strict=True)
+    ]
+
+
+def _by_phase(buffers: Sequence[Buffer], phases: Sequence[int]) -> list[Buffer]:
+    """Return buffers that last as long as the phases of the ops that touch them; `phases` are those of the ops."""
+    first = {phase: 2 * i for i, phase in reversed([*enumerate(phases)])}
+    last = {phase: 2 * i + 2 for i, phase in enumerate(phases)}
+    end = 2 * len(phases)
+    return [
+        b._replace(
+            start=first[phases[b.start // 2]] if b.start else 0,
+            stop=b.stop if b.stop > end else max(b.stop, last[phases[(b.stop - 1) // 2]]),
+        )
+        for b in buffers
+    ]
 
 
 def _gain(block: BlockAnalysis, plan: pb.MemoryPlan, threads: int) -> float:
     """Return the estimated speed-up of threads, if ops wait for the bytes that they share by the plan."""
-    return times_faster(dependencies(touched_by_plan(block, plan)), operations_of(block), threads)
+    return _times_faster(dependencies(touched_by_plan(block, plan)), operations_of(block), threads)
+
+
+def _times_faster(before: Sequence[Collection[int]], operations: Sequence[int], threads: int) -> float:
+    phases = shared_phases(before, operations, threads, large=0)
+    return 1.0 if phases is None else sum(operations) / max(longest_way(phases, operations), 1)

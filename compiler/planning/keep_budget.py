@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
-from compiler.analyses.costs import operations_of
 from compiler.analyses.step_graph import step_graph
 from compiler.errors import LimitError
 from compiler.passes.plan_memory import plan_of
@@ -30,6 +29,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from prograd_proto.wording import as_asked
 from runtime.placement import THOROUGH
+from runtime.step.arithmetic import operations_of
 
 DEFAULT_LIMIT_SECONDS: Final = 60.0
 """Default time limit in seconds of the search for a way to keep a budget."""

@@ -39,12 +39,3 @@ def touched_by_plan(block: BlockAnalysis, plan: pb.MemoryPlan) -> list[Touched]:
         )
         for i, row in enumerate(scratch)
     ]
-
-
-def buffers_of_ops(block: BlockAnalysis) -> list[set[str]]:
-    """Return the buffers that each op reads, writes and takes as scratch."""
-    storage = aliases_of(block).storage
-    return [
-        {storage[name].root for name in (*block.inputs[i], *block.outputs[i]) if name} | {name for name, _ in row}
-        for i, row in enumerate(scratch_of(block, TARGET))
-    ]

@@ -102,7 +102,7 @@ def _by_turns(ways: Sequence[Way]) -> list[float]:
 
 def _warm(way: Way) -> int:
     """Make steps until their times are stable; return the number of steps that fill a turn."""
-    _steps(way, way.executor.warm_up + 1)
+    _steps(way, 2)
     took = min(_steps(way, 1) for _ in range(3))
     return max(int(ROUND_SECONDS / max(took, 1e-6)), 1)
 

@@ -127,7 +127,7 @@ def _measured(executor: Executor, rows: Rows, bound: BoundEntry, steps: int, tra
     found: list[list[Spell]] = []
     wall: list[float] = []
     reading: list[float] = []
-    first = executor.warm_up + 1  # and caches fill
+    first = 2  # caches fill
     for number in range(first + steps):
         asked = perf_counter()
         rows.fill(executor.feeds, number * bound.rows % (len(rows) - bound.rows + 1))

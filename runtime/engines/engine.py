@@ -148,11 +148,6 @@ class Executor(Protocol):
         """The buffers of the arena."""
         ...
 
-    @property
-    def warm_up(self) -> int:
-        """The number of steps after which the engine computes in its final way."""
-        ...
-
     def step(self) -> None:
         """Compute the fetches and update the states.
 

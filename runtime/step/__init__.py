@@ -8,7 +8,8 @@ lifetimes  from a bound block to buffers on a two-phase clock
 places     the offsets of the buffers: by a plan that is safe, else placed anew
 effects    the effects of ops besides their tensors, and their consequences
 hazards    dependencies between ops, from the bytes that they touch and from their effects
-arithmetic the number of operations of an op, and whether it is pointwise, by its contract
+arithmetic the operations of ops, and whether an op is pointwise
+phases     ops that wait for none of each other, and their shares by thread
 """
 
 from runtime.step.aliases import Aliases as Aliases

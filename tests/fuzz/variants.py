@@ -252,7 +252,7 @@ def reread(subject: Subject) -> pb.ProgramDesc:
 NEEDED = ("bind_dimensions", "use_inference_forms", "list_operators")
 """Passes without which a program is another one, or none."""
 
-THREADS = {"tiny": 0.0}
+THREADS = {"large": 0}
 
 VARIANTS: tuple[Variant, ...] = (
     Variant("all passes", whole),

@@ -15,7 +15,6 @@ from subjects.random_training import training_programs
 from subjects.steps import Oracle, Stepper, bound_block, bound_blocks, same_bits
 
 from compiler import Program, adam, constant, global_norm, momentum, ops
-from compiler.analyses.costs import operations, operations_of
 from compiler.analyses.step_graph import step_graph
 from compiler.build.compiled import Compiled
 from compiler.errors import CompileError, LimitError
@@ -30,6 +29,7 @@ from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from prograd_proto.identity import program_sha256
+from runtime.step.arithmetic import operations, operations_of
 
 
 def test_a_chain_of_layers_fits_into_three_fifths_of_its_plan_for_a_third_of_its_operations():

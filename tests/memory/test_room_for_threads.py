@@ -20,14 +20,12 @@ from subjects.spilling import spilled
 from subjects.steps import Oracle, Stepper, bound_block, bound_blocks, same_bits
 
 from compiler import Program, constant, ops, sgd
-from compiler.analyses.costs import operations_of
 from compiler.build.compiled import Compiled
 from compiler.commands.plan import room_in_words
 from compiler.errors import CompileError
 from compiler.passes.plan_memory import block_buffers, plan_of
 from compiler.planning.give_room import MAX_ARENA_RATIO, Room, make_room
 from compiler.planning.planned_bytes import touched_by_plan
-from compiler.planning.simulated_threads import run_on, times_faster
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis
 from prograd_proto.files import load
@@ -35,6 +33,8 @@ from runtime.__main__ import main as runtime_main
 from runtime.engines.reference.bind import bind
 from runtime.memory.aligned import aligned_bytes
 from runtime.step import dependencies
+from runtime.step.arithmetic import operations_of
+from runtime.step.phases import shared_phases
 
 
 def towers(layers: int = 3, width: int = 32) -> Program:
@@ -52,49 +52,6 @@ def towers(layers: int = 3, width: int = 32) -> Program:
 
 def plans(compiled: Compiled) -> list[pb.MemoryPlan]:
     return [binding.plan for entry in compiled.desc.entries for binding in entry.bindings]
-
-
-# Threads in simulation
-
-
-def test_threads_take_what_is_ready_the_lowest_rank_first():
-    before = [set(), set(), {0}, set(), {2, 1}]
-    assert run_on(1, before, [3, 1, 2, 4, 1]) == ([0, 1, 2, 3, 4], [0, 3, 4, 6, 10], [3, 4, 6, 10, 11])
-    assert run_on(2, before, [3, 1, 2, 4, 1]) == ([0, 1, 3, 2, 4], [0, 0, 3, 1, 5], [3, 1, 5, 5, 6])
-    assert run_on(2, before, [3, 1, 2, 4, 1], [0, 2, 0, 1, 0]).order == [0, 3, 2, 1, 4]
-
-
-@pytest.mark.parametrize(
-    ("before", "costs", "threads", "faster"),
-    [
-        ([set(), set()], [3, 3], 2, 2.0),
-        ([set(), set()], [3, 3], 1, 1.0),
-        ([set(), {0}, {1}], [3, 3, 1], 4, 1.0),
-        ([set(), set(), set()], [1, 1, 2], 2, 2.0),  # the longest first
-        ([set(), set(), {1}, {2}], [4, 1, 1, 4], 2, 10 / 6),  # the way to the end, not the op, is the longest
-        ([set(), {0}], [0, 0], 2, 1.0),
-        ([], [], 2, 1.0),
-    ],
-)
-def test_the_longest_way_to_the_end_begins(before: list[set[int]], costs: list[int], threads: int, faster: float):
-    assert times_faster(before, costs, threads) == faster
-
-
-@given(st.data(), st.integers(1, 4))
-def test_no_more_ops_run_at_once_than_there_are_threads_and_none_before_its_time(data: st.DataObject, threads: int):
-    count = data.draw(st.integers(0, 12))
-    before = [data.draw(st.sets(st.integers(0, i - 1), max_size=3)) if i else set[int]() for i in range(count)]
-    costs = data.draw(st.lists(st.integers(0, 5), min_size=count, max_size=count))
-    found = run_on(threads, before, costs)
-    assert sorted(found.order) == list(range(count))
-    for i, needed in enumerate(before):
-        assert found.stop[i] == found.start[i] + costs[i]
-        assert found.start[i] == 0 or found.start[i] in found.stop, "no thread waits for nothing"
-        assert all(found.stop[j] <= found.start[i] for j in needed)
-        assert all(found.order.index(j) < found.order.index(i) for j in needed)
-        at_once = [j for j in range(count) if found.start[j] <= found.start[i] < found.stop[j]]
-        assert len(at_once) <= threads
-    assert max(found.stop, default=0) >= sum(costs) / threads
 
 
 # The bytes that ops touch
@@ -144,7 +101,7 @@ def test_a_chain_keeps_the_plan_that_it_had():
     before = compiled.desc.SerializeToString(deterministic=True)
     room = compiled.plan(threads=4).bindings[0].room
     assert room is not None
-    assert (room.gain, room.tight_gain, room.free_gain, room.of_order, room.longer) == (1, 1, 1, 1, 0)
+    assert (room.gain, room.tight_gain, room.free_gain) == (1, 1, 1)
     assert compiled.desc.SerializeToString(deterministic=True) == before
 
 
@@ -160,7 +117,7 @@ def test_a_budget_that_has_nothing_left_gives_no_room():
 
 
 def test_a_budget_takes_the_place_of_the_limit():
-    block = bound_block(towers(layers=2).compile(n=16).desc)
+    block = bound_block(towers(layers=2).compile(n=2).desc)
     tight = plan_of(BlockAnalysis(block))
     gains = []
     for times in (1, 1.1, 1.5, 4):
@@ -200,6 +157,15 @@ def planned_within(budget: int) -> Compiled:
     return compiled
 
 
+def faster(block: pb.BlockDesc, plan: pb.MemoryPlan, threads: int) -> float:
+    """All operations by those of the phases that the runtime shares, each as long as its longest share."""
+    before = dependencies(touched_by_plan(BlockAnalysis(block), plan))
+    costs = operations_of(BlockAnalysis(block))
+    phases = shared_phases(before, costs, threads, large=0)
+    ways = [max(sum(costs[i] for i in share) for share in shares) for shares in phases or ()]
+    return sum(costs) / max(sum(ways), 1) if phases else 1.0
+
+
 @pytest.mark.thorough
 @given(training_programs(), st.integers(2, 3))
 @settings(max_examples=8)
@@ -213,10 +179,7 @@ def test_any_program_keeps_its_limit_and_its_bits_and_gains_no_less(program: Pro
         assert room.tight == tight
         assert plan.arena_bytes <= max(MAX_ARENA_RATIO * tight.arena_bytes, tight.arena_bytes)
         assert 1 <= room.tight_gain <= room.gain <= min(threads, room.free_gain)
-        gain = times_faster(
-            dependencies(touched_by_plan(BlockAnalysis(block), plan)), operations_of(BlockAnalysis(block)), threads
-        )
-        assert gain == room.gain, "what is said is true of the block as it is written"
+        assert faster(block, plan, threads) == room.gain, "what is said is true of the block as it is written"
         offset = {placement.tensor: placement.offset for placement in plan.placements}
         placed = [
             Placed(b.nbytes, b.start, b.stop, offset[b.name]) for b in block_buffers(BlockAnalysis(block)) if b.nbytes
@@ -224,7 +187,7 @@ def test_any_program_keeps_its_limit_and_its_bits_and_gains_no_less(program: Pro
         assert is_safe(placed, plan.arena_bytes)
         assert plan.lower_bound == most_alive(placed)
         assert not plan.optimal or plan == tight or plan.arena_bytes == plan.lower_bound
-    steppers = [Poisoned(roomy), *(Stepper(roomy, threads=n, tiny=0.0, plan=plans(roomy)[0]) for n in (1, 2, 3))]
+    steppers = [Poisoned(roomy), *(Stepper(roomy, threads=n, large=0, plan=plans(roomy)[0]) for n in (1, 2, 3))]
     oracle = Oracle(plain.desc, steppers[0].snapshot())
     for seed in range(5):
         x = np.random.default_rng(seed).normal(size=(16, 4))
@@ -241,7 +204,7 @@ def test_what_moves_spilled_values_stays_in_its_place():
     block = bound_block(program)
     order, tight = [op.id for op in block.ops], plan_of(BlockAnalysis(block))
     room = make_room(BlockAnalysis(block), tight, 2)
-    assert (room.of_order, [op.id for op in block.ops]) == (1, order)
+    assert [op.id for op in block.ops] == order
     assert room.plan.file_bytes == tight.file_bytes > 0
 
 
@@ -260,13 +223,13 @@ def test_what_room_gains_and_takes_is_said(program: Path, capsys):
     code, out, err = run(capsys, "plan", program, "--threads", 2)
     assert (code, err) == (0, "")
     assert [line for line in out.splitlines()[:-1] if "peak" not in line and "in a run" not in line] == [
-        "train with {n=16}: arena 26.1 KiB (lower bound 24.1 KiB), persistent 24.0 KiB",
-        "  updates: 5 immediate; 1 deferred, as the step then needs less memory or keeps more threads busy",
-        "  2 threads: at most 1.99 times faster, 1.23 in 23.6 KiB; ops in the order in which 2 threads start them",
+        "train with {n=16}: arena 30.1 KiB (lower bound 26.1 KiB), persistent 24.0 KiB",
+        "  updates: 3 immediate; 3 deferred, as the step then needs less memory or keeps more threads busy",
+        "  2 threads: at most 2.00 times faster, 1.23 in 23.6 KiB",
         "evaluate with {n=16}: arena 8.00 KiB (lower bound 6.00 KiB), persistent 24.0 KiB",
-        "  2 threads: at most 1.98 times faster, 1.00 in 6.00 KiB; ops in the order in which 2 threads start them",
+        "  2 threads: at most 1.98 times faster, 1.00 in 6.00 KiB",
         "evaluate with {n=1}: arena 512 bytes (lower bound 384 bytes), persistent 24.0 KiB",
-        "  2 threads: at most 1.98 times faster, 1.00 in 384 bytes; ops in the order in which 2 threads start them",
+        "  2 threads: at most 1.98 times faster, 1.00 in 384 bytes",
     ]
 
 
@@ -274,7 +237,6 @@ def test_what_room_gains_and_takes_is_said(program: Path, capsys):
     ("changes", "words"),
     [
         ({}, "2 threads: at most 1.50 times faster, 1.00 in 512 bytes"),
-        ({"longer": 4}, "2 threads: at most 1.50 times faster, 1.00 in 512 bytes; buffers last 4 ops longer"),
         (
             {"free_gain": 1.9},
             "2 threads: at most 1.50 times faster, 1.00 in 512 bytes, 1.90 if no buffers shared memory",
@@ -285,7 +247,7 @@ def test_what_room_gains_and_takes_is_said(program: Path, capsys):
 )
 def test_room_has_words_for_all_that_it_is(changes: dict[str, Any], words: str):
     plan, tight = pb.MemoryPlan(arena_bytes=640), pb.MemoryPlan(arena_bytes=512)
-    room = Room(plan, 2, gain=1.5, of_order=1, longer=0, tight=tight, tight_gain=1.0, free_gain=1.5)
+    room = Room(plan, 2, gain=1.5, tight=tight, tight_gain=1.0, free_gain=1.5)
     assert room_in_words(replace(room, **changes)) == words
 
 

@@ -18,7 +18,6 @@ from subjects.random_training import training_programs
 from subjects.steps import Oracle, Stepper, bound_block, bound_blocks, same_bits
 
 from compiler import Program, adam, constant, global_norm, momentum, ops
-from compiler.analyses.costs import operations_of
 from compiler.analyses.step_graph import step_graph
 from compiler.build.compiled import Compiled
 from compiler.errors import LimitError
@@ -34,6 +33,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from prograd_proto.files import load, save
 from prograd_proto.identity import program_sha256
+from runtime.step.arithmetic import operations_of
 
 
 def wide() -> Program:
@@ -230,7 +230,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
 def test_the_command_says_what_goes_to_the_file(files: tuple[Path, Path], capsys: pytest.CaptureFixture[str]):
     code, out, err = run(capsys, "plan", files[0], "--budget", "5MiB", "--spill", "-o", "again.pb")
     assert (code, err) == (0, "")
-    assert out.splitlines()[3] == (
+    assert out.splitlines()[4] == (
         "  5 values wait in a file of 4.00 MiB beside the arena: 8.00 MiB go there or come back in a step"
     )
     assert Path("again.pb").read_bytes() == files[1].read_bytes()

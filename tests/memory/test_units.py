@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from subjects.steps import same_bits
 
-from compiler.analyses.costs import operations_of
 from compiler.analyses.step_graph import step_graph
 from compiler.build.compiled import Compiled
 from compiler.planning.timeline import timeline_of
@@ -16,6 +15,7 @@ from compiler.planning.units import by_units
 from prograd import Program, Run, adamw, layers, ops
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis
+from runtime.step.arithmetic import operations_of
 
 
 def stack(depth: int, width: int = 64, words: int = 32) -> Compiled:

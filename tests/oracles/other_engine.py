@@ -65,8 +65,6 @@ class OtherWorkspace:
 
 
 class OtherExecutor:
-    warm_up = 0
-
     def __init__(
         self, engine: OtherEngine, bound: BoundEntry, states: Mapping[str, np.ndarray], fetch: Sequence[str]
     ) -> None:

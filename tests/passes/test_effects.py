@@ -142,7 +142,7 @@ def test_ops_with_effects_are_neither_merged_nor_computed_beforehand():
     assert done() == [1, 1, 2, 2]
 
 
-@pytest.mark.parametrize("options", [{}, {"threads": 4, "tiny": 0.0}])
+@pytest.mark.parametrize("options", [{}, {"threads": 4, "large": 0}])
 @pytest.mark.parametrize("plan", [None, "budget", "spill", "threads"])
 def test_effects_happen_in_the_order_of_the_source(plan: str | None, options: dict[str, object]):
     compiled = layers().compile(n=32)
@@ -196,7 +196,7 @@ def test_of_two_ops_on_one_resource_the_first_stays_first_if_either_changes_it(d
     compiled = program.compile()
     if data.draw(st.booleans()):
         compiled.plan(threads=data.draw(st.integers(2, 4)))
-    Stepper(compiled, threads=2, tiny=0.0).step()
+    Stepper(compiled, threads=2, large=0).step()
     ran = list(DONE)
     DONE.clear()
     assert sorted(which for _, which in ran) == list(range(len(values) - 2))

@@ -10,9 +10,8 @@ from subjects.small_programs import rich, save
 
 from compiler import Program, ops
 from runtime.__main__ import main
+from runtime.engines.reference.threads.in_phases import InPhases
 from runtime.engines.reference.threads.lanes import Lanes
-from runtime.engines.reference.threads.tasks import Tasks
-from runtime.engines.reference.threads.worklist import Worklist
 from runtime.errors import OutOfTime
 from runtime.runs import overtime
 from runtime.runs.interrupts import ENDINGS, Interrupted, Interrupts
@@ -265,7 +264,7 @@ def test_a_step_that_is_cut_leaves_the_last_checkpoint(
     assert capsys.readouterr().out.rpartition("=")[2] == whole
 
 
-def test_a_thread_that_is_in_a_task_ends_after_the_op_that_it_is_at():
+def test_a_thread_that_is_in_a_phase_ends_after_the_op_that_it_is_at():
     """The caller is cut while another thread is in the first of three ops."""
     main_thread = threading.main_thread()
     begun = threading.Event()
@@ -276,18 +275,14 @@ def test_a_thread_that_is_in_a_task_ends_after_the_op_that_it_is_at():
             begun.wait(60)
             raise OutOfTime("over")
         begun.set()
-        while list_.calls_left():
+        while not way._ends:
             pass
         made.append("first")
 
-    class Seen(Worklist):
-        def calls_left(self) -> bool:
-            return bool(len(self._calls))
-
-    list_ = Seen(Tasks([[0, 1, 2], [3, 4, 5]], [0, 0], [[], []]), 2)
+    way = InPhases([[[0, 1, 2], [3, 4, 5]]])
     rest = [lambda: made.append("second"), lambda: made.append("third")]
-    failure = list_.run([first, *rest, first, *rest])
-    list_.close()
+    failure = way.run([first, *rest, first, *rest])
+    way.close()
     assert failure is not None
     assert isinstance(failure.error, OutOfTime)
     assert made == ["first"]

@@ -21,7 +21,6 @@ import compiler
 import runtime
 from compiler import Program, ops, sgd
 from compiler.__main__ import main as compiler_main
-from compiler.analyses.costs import operations
 from compiler.build import plugins as compiler_plugins
 from compiler.reference.operand_types import dtype_rules
 from prograd_proto import PluginError, ProgramError, TensorType, files, upgrades
@@ -34,7 +33,7 @@ from runtime.codegen.rules import RULES, Pointwise
 from runtime.kernel import KERNELS
 from runtime.operators import CONTRACTS
 from runtime.rows.row_wise import is_row_wise
-from runtime.step.arithmetic import operations as measured_operations
+from runtime.step.arithmetic import operations
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "tests" / "example_plugin"
@@ -553,7 +552,7 @@ def test_the_operations_of_a_kernel_depend_on_its_operands(forget, tmp_path, mon
 
 def test_rows_of_a_plugins_operator_are_independent_and_its_operations_are_counted(used):
     x = TensorType("float32", (5, 4))
-    assert operations("acme.swish", [x], [x]) == measured_operations("acme.swish", [x], [x]) == 80
+    assert operations("acme.swish", [x], [x]) == 80
     run = runtime.Run(swished().compile(batch=8))
     assert is_row_wise(run.session.bindings("predict")[0], ())
     rows = np.random.default_rng(1).normal(size=(8, 3)).astype(np.float32)

@@ -20,11 +20,9 @@ from runtime.commands import profile as profiling
 from runtime.commands.reports.trace import TraceFile, alive
 from runtime.engines.parts import Spell
 from runtime.engines.reference.executor import ReferenceExecutor
-from runtime.engines.reference.threads.at_once import TRIAL_STEPS
-from runtime.engines.reference.threads.contest import TRIAL_STEPS_PER_WAY
 from runtime.placement import aligned
 
-WARM_UP = TRIAL_STEPS + 2 * TRIAL_STEPS_PER_WAY + 1  # twelve, as docs/commands.md has it
+WARM_UP = 2
 
 
 @pytest.fixture
@@ -148,11 +146,11 @@ def test_the_memory_of_a_step_that_ran_in_order_has_the_peak_of_the_plan():
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_trace_is_what_viewers_read(tmp_path, threads: int):
-    stepper = Stepper(wide().compile(), threads=threads, tiny=0.0)
+    stepper = Stepper(wide().compile(), threads=threads, large=0)
     executor = stepper.executor
     trace = TraceFile(tmp_path / "t.json", list(stepper.program.locations))
     executor.feeds["x"][...] = 0.5
-    for _ in range(TRIAL_STEPS + 4):
+    for _ in range(7):
         trace.step(executor)
     trace.write(force=False)
     executor.close()
@@ -162,7 +160,7 @@ def test_a_trace_is_what_viewers_read(tmp_path, threads: int):
     assert all(event["ph"] in "MXC" and event["pid"] == 1 for event in events)
     complete = [event for event in events if event["ph"] == "X"]
     assert all(event["ts"] >= 0 and event["dur"] >= 0 and isinstance(event["tid"], int) for event in complete)
-    assert len(complete) == (TRIAL_STEPS + 4) * (1 + len(executor.parts))
+    assert len(complete) == 7 * (1 + len(executor.parts))
     for track in {event["tid"] for event in complete}:
         spans = sorted((event["ts"], event["ts"] + event["dur"]) for event in complete if event["tid"] == track)
         assert all(stop <= start + 0.002 for (_, stop), (start, _) in pairwise(spans)), "rounding"
@@ -173,7 +171,7 @@ def test_a_trace_is_what_viewers_read(tmp_path, threads: int):
     counters = [event for event in events if event["ph"] == "C"]
     assert {event["name"] for event in counters} == {"arena"}
     assert all(0 <= event["args"]["bytes"] <= executor.footprint.arena for event in counters)
-    assert [event["args"]["bytes"] for event in counters].count(0) >= TRIAL_STEPS + 4, "nothing outlives a step"
+    assert [event["args"]["bytes"] for event in counters].count(0) >= 7, "nothing outlives a step"
     assert {event["cat"] for event in complete} >= {"step", "forward"}
     lines = {event["args"]["line"].partition(":")[0] for event in complete if event["cat"] != "step"}
     assert {line.rpartition("/")[2] for line in lines} == {"test_profile.py", ""}, "the step counter is nobody's line"

@@ -15,7 +15,6 @@ from runtime.check import check_program
 from runtime.engines.reference.bound_step import Memory
 from runtime.engines.reference.executor import Manner, prepare
 from runtime.engines.reference.target import REFERENCE
-from runtime.engines.reference.threads.tasks import HANDOVER_SECONDS
 from runtime.entries import BoundEntry
 from runtime.memory.aligned import aligned_bytes
 from runtime.runs.states import States
@@ -40,7 +39,7 @@ class Stepper:
         entry: str = "train",
         *,
         threads: int = 1,
-        tiny: float = HANDOVER_SECONDS,
+        large: int | None = None,
         check_nan: bool = False,
         fetch: Sequence[str] = (),
         plan: pb.MemoryPlan | None = None,
@@ -57,7 +56,7 @@ class Stepper:
             BoundEntry(entry, 0, self.block, plan, 1, {}, frozenset()),
             self.states.arrays,
             fetch,
-            Manner(threads, tiny, check_nan),
+            Manner(threads, large, check_nan),
             Memory(memory, file),
         )
         self.ops = [op for part in self.executor.parts for op in part.ops]

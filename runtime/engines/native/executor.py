@@ -49,7 +49,6 @@ class NativeExecutor:
         self._owned = owned
         code = compiled.code
         self.footprint = Footprint(code.arena_bytes, code.file_bytes, packed=code.packed_bytes)
-        self.warm_up = 1
 
     @property
     def parts(self) -> list[Part]:

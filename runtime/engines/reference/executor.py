@@ -3,7 +3,7 @@
 Modules that few steps need, for threads, transfers, NaN checks and errors, are imported on use to save start-up time.
 
 bound_step.py   the calls of a step
-threads/        the ways to make those of the ops: in order, beside transfers, concurrently
+threads/        the ways to make those of the ops: in order, beside transfers, in phases
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from weakref import finalize
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import BlockAnalysis
 from runtime.dtypes import Array
 from runtime.engines.engine import Footprint, InMemory, Repeat
 from runtime.engines.parts import TRANSFER_THREAD, Part, Spell, TimeInBlocks, TimesInBlocks
@@ -36,15 +37,13 @@ class Manner(NamedTuple):
     """The way to call ops.
 
     Attributes:
-        threads: number of threads that call kernels. With several, the first steps run in order and measure which
-            ops are worth a thread. If none is, all steps run in order. Else steps on threads must prove faster.
-        tiny: seconds of work that are not worth another thread, by default the time to wake one; with 0, all
-            ops that can run concurrently are worth it.
+        threads: number of threads that share the ops of phases, if that is worth it.
+        large: operations from which an op is worth another thread; None for the usual number, 0 for all ops.
         check_nan: True to check every output.
     """
 
     threads: int = 1
-    tiny: float | None = None
+    large: int | None = None
     check_nan: bool = False
 
 
@@ -67,7 +66,13 @@ def prepare(
 
         start = StepStart(program, bound.block, states, step.around.feeds, memory.copies)
         watch = NanWatch([WatchedOp(op.desc, op.call, op.inputs, op.outputs) for op in step.block.ops], start)
-    return ReferenceExecutor(program.locations, step, manner, watch, inside)
+    costs: dict[int, int] = {}
+    if manner.threads > 1:
+        from runtime.step.arithmetic import operations_of
+
+        block = BlockAnalysis(bound.block, around.find)
+        costs = dict(zip([op.id for op in block.ops], operations_of(block), strict=True))
+    return ReferenceExecutor(program.locations, step, manner, watch, inside, costs)
 
 
 class ReferenceExecutor:
@@ -79,9 +84,19 @@ class ReferenceExecutor:
         step: BoundStep,
         manner: Manner,
         watch: NanWatch | None,
-        inside: Sequence[tuple[str, Body]] = (),
+        inside: Sequence[tuple[str, Body]],
+        costs: Mapping[int, int],
     ) -> None:
-        """Prepare the calls; `locations` are the source lines that ops refer to, `inside` the blocks inside ops."""
+        """Prepare the calls.
+
+        Args:
+            locations: the source lines that ops refer to.
+            step: the bound step.
+            manner: the way to call ops.
+            watch: looks for NaN; None for nothing of that kind.
+            inside: the blocks inside ops.
+            costs: for several threads, the operations of ops by their numbers.
+        """
         self._inside = inside
         self.feeds, self.fetches, before, after = step.around
         self.parts = [Part(op.desc.type, (op.desc,)) for op in step.block.ops]
@@ -95,15 +110,8 @@ class ReferenceExecutor:
         self._after = after
         self._stopwatch: Stopwatch | None = None
         self._threads: dict[int, int] = {}  # numbers of threads by identity
-        self._way = self._in_order() if manner.threads == 1 else self._at_once(manner)
+        self._way = self._chosen(manner, costs)
         finalize(self, self._way.close)
-
-    @property
-    def warm_up(self) -> int:
-        """The number of steps until the use of threads is decided."""
-        from runtime.engines.reference.threads.at_once import UNDECIDED_STEPS
-
-        return UNDECIDED_STEPS
 
     def step(self) -> None:
         """Call all ops once."""
@@ -161,21 +169,25 @@ class ReferenceExecutor:
         explain = None if self._watch is None else partial(self._watch.explained, failure.position)
         raise_named(failure.error, self._bound.ops[failure.position].desc, self._locations, explain)
 
-    def _in_order(self) -> Way:
-        transfers = [is_transfer(op.desc.type) for op in self._bound.ops]
-        if not any(transfers):
+    def _chosen(self, manner: Manner, costs: Mapping[int, int]) -> Way:
+        """Return the way to call ops: beside transfers if there are some, else in phases if that is worth it."""
+        ops = self._bound.ops
+        transfers = [is_transfer(op.desc.type) for op in ops]
+        if any(transfers):
+            from runtime.engines.reference.threads.lanes import Lanes
+
+            lanes = Lanes(dependencies(self._bound.touched()), transfers)
+            self._threads[lanes.transfer_thread] = TRANSFER_THREAD
+            return lanes
+        if manner.threads == 1:
             return InOrder()
-        from runtime.engines.reference.threads.lanes import Lanes
+        from runtime.engines.reference.threads.in_phases import InPhases
+        from runtime.step.phases import LARGE, shared_phases
 
-        lanes = Lanes(dependencies(self._bound.touched()), transfers)
-        self._threads[lanes.transfer_thread] = TRANSFER_THREAD
-        return lanes
-
-    def _at_once(self, manner: Manner) -> Way:
-        from runtime.engines.reference.threads.at_once import AtOnce
-
-        in_order = self._in_order()
-        return AtOnce(in_order, self._watched(), self._bound.touched, manner.threads, manner.tiny)
+        large = LARGE if manner.large is None else manner.large
+        operations = [costs[op.desc.id] for op in ops]
+        phases = shared_phases(dependencies(self._bound.touched()), operations, manner.threads, large=large)
+        return InOrder() if phases is None else InPhases(phases)
 
     def _watched(self) -> Stopwatch:
         if self._stopwatch is None:

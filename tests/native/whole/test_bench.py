@@ -75,7 +75,7 @@ def of(*shape: int) -> TensorType:
             2 * 14 * 3 * 12 + 2 * 7 * 12,
         ),
         ("sum", [of(3, 4)], [of()], 12),
-        ("add", [of(3, 4), of(4)], [of(3, 4)], 12),
+        ("add", [of(3, 4), of(4)], [of(3, 4)], 16),
     ],
 )
 def test_operations_are_counted(op, inputs, outputs, count):

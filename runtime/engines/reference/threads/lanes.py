@@ -11,16 +11,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from runtime.engines.reference.threads.in_order import Call, Failure, in_order
-from runtime.engines.reference.threads.worklist import Skipped
 from runtime.errors import OutOfTime
 
 _COMPUTE: Final = 0
 _TRANSFER: Final = 1
+
+
+class _Skipped(Sequence[Call]):
+    """A replacement for the calls of an interrupted step: calls that do nothing."""
+
+    def __len__(self) -> int:
+        return 0
+
+    def __getitem__(self, index: int | slice) -> Any:
+        return _nothing
 
 
 class Stretch(NamedTuple):
@@ -75,7 +84,7 @@ class Lanes:
             self._work(_COMPUTE)
             self._rest()
         except BaseException:
-            self._calls = Skipped()
+            self._calls = _Skipped()
             raise
         finally:
             self._stop()
@@ -136,7 +145,7 @@ class Lanes:
                     self._calls[i]()
             except BaseException as error:  # the other lane must be notified that this one has ended
                 if isinstance(error, KeyboardInterrupt | OutOfTime):
-                    self._calls = Skipped()
+                    self._calls = _Skipped()
                 self._fail(i, error)
                 return
             if stretch.heard:
@@ -182,3 +191,7 @@ def _waits(before: Sequence[set[int]], transfers: Sequence[bool]) -> list[int]:
         waits.append(after if after > latest[lane] else -1)
         latest[lane] = max(latest[lane], after)
     return waits
+
+
+def _nothing() -> None:
+    """Do nothing, in the place of an op of an interrupted step."""

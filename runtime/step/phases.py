@@ -1,0 +1,76 @@
+"""Phases of ops: those of one phase wait for none of each other, so several threads may share them.
+
+1. The phase of an op follows those of the ops that it waits for.
+2. The large ops of a phase are dealt, the largest first, each to the thread with the least to do. The caller makes the
+   small ones.
+3. Phases with fewer than two large ops are for the caller alone, and are joined to one list.
+4. If the longest way through the phases takes nearly as many operations as all ops, nothing is shared.
+
+All decisions follow from the operations of ops (`runtime.step.arithmetic`), so a step is made the same way every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+LARGE: Final = 1_000_000
+"""Operations from which an op is worth another thread, which takes some 50 µs to wake."""
+
+MAX_SHARE_OF_ALL: Final = 0.9
+"""Share of the operations of a step that one thread may keep, if several are to be worth it."""
+
+Shares = list[list[int]]
+"""Positions of ops by thread, the caller's first; each thread calls its own in order."""
+
+
+def shared_phases(
+    before: Sequence[Collection[int]], operations: Sequence[int], threads: int, *, large: int = LARGE
+) -> list[Shares] | None:
+    """Return the phases of a step, or None if sharing them is not worth it.
+
+    Args:
+        before: for each op the earlier ops that must be done before it starts.
+        operations: the operations of each op.
+        threads: number of threads that share a phase.
+        large: operations from which an op is large; with 0 all ops are, and whatever can be shared is.
+    """
+    found: list[Shares] = []
+    phases: dict[int, list[int]] = {}
+    for i, level in enumerate(levels(before)):
+        phases.setdefault(level, []).append(i)
+    for _, ops in sorted(phases.items()):
+        shares = _dealt(ops, operations, threads, large)
+        if found and len(shares) == len(found[-1]) == 1:
+            found[-1][0].extend(shares[0])
+        else:
+            found.append(shares)
+    worth = not large or longest_way(found, operations) <= MAX_SHARE_OF_ALL * sum(operations)
+    return found if worth and any(len(shares) > 1 for shares in found) else None
+
+
+def longest_way(phases: Sequence[Shares], operations: Sequence[int]) -> int:
+    """Return the operations of the longest way through phases, whose largest shares follow each other."""
+    return sum(max(sum(operations[i] for i in share) for share in shares) for shares in phases)
+
+
+def levels(before: Sequence[Collection[int]]) -> list[int]:
+    """Return the number of the phase of each op, from 0; it may wait for earlier ops only."""
+    found: list[int] = []
+    for needed in before:
+        found.append(1 + max((found[j] for j in needed), default=-1))
+    return found
+
+
+def _dealt(ops: Sequence[int], operations: Sequence[int], threads: int, large: int) -> Shares:
+    """Return the shares of a phase; one if less than two of its ops are large."""
+    dealt = [i for i in ops if operations[i] >= large]
+    if len(dealt) < 2:
+        return [list(ops)]
+    shares: Shares = [[i for i in ops if operations[i] < large], *([] for _ in range(min(threads, len(dealt)) - 1))]
+    work = [sum(operations[i] for i in share) for share in shares]
+    for i in sorted(dealt, key=lambda i: -operations[i]):
+        least = min(range(len(shares)), key=lambda thread: (work[thread], len(shares[thread])))
+        shares[least].append(i)
+        work[least] += operations[i]
+    return [sorted(share) for share in shares]
