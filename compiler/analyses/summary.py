@@ -24,8 +24,9 @@ def summary(program: pb.ProgramDesc, arenas: Mapping[str, Mapping[str, int]] | N
     """Return tables of layers and of entries.
 
     A layer is the states whose names are equal up to the last dot, with states that belong to one of them, such as
-    averages. Optimizer slots and counters are counted in the last line. Memory is in bytes: `arenas` has that of each
-    entry by the name of the engine; without `arenas`, it is that of the plan for an entry's first sizes.
+    averages. Optimizer slots, and totals of epochs such as those of metrics, are counted in the last line. Memory is in
+    bytes: `arenas` has that of each entry by the name of the engine; without `arenas`, it is that of the plan for an
+    entry's first sizes.
     """
     lines = [sentence(f"{program.name}: {_inputs(program)}"), *_settings(program), ""]
     lines += [*_layers(program), "", *_entries(program, arenas)]
@@ -54,7 +55,7 @@ def _layers(program: pb.ProgramDesc) -> Iterator[str]:
     names = {state.name for state in program.states}
     scopes: dict[str, list[pb.StateDesc]] = {}
     for state in program.states:
-        if state.kind in (pb.STATE_KIND_PARAMETER, pb.STATE_KIND_BUFFER):
+        if state.kind in (pb.STATE_KIND_PARAMETER, pb.STATE_KIND_BUFFER) and state.lifespan != pb.LIFESPAN_EPOCH:
             scopes.setdefault(state_scope(state.name, names), []).append(state)
     shapes = layer_outputs(program)
     rows = [_layer(scope, states, shapes.get(scope, "-")) for scope, states in scopes.items()]
@@ -64,9 +65,11 @@ def _layers(program: pb.ProgramDesc) -> Iterator[str]:
         yield f"and {len(rows) - SCREEN} more layers"
     held = [state for states in scopes.values() for state in states]
     slots = [state for state in program.states if state.kind == pb.STATE_KIND_SLOT]
+    totals = [state for state in program.states if state.lifespan == pb.LIFESPAN_EPOCH]
     yield (
         f"in all {_counts(held)[0]} trained, {_counts(held)[1]} frozen, {_counts(held)[2]} in buffers; "
         f"{sum(map(_elements, slots)):,} in {len(slots)} slots of optimizers"
+        f"{f', {sum(map(_elements, totals)):,} in {len(totals)} totals of epochs' if totals else ''}"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -11,11 +11,14 @@ from prograd_proto.printable import sentence
 from runtime.dtypes import Array
 from runtime.errors import DataError
 from runtime.extras import extra
-from runtime.pictures.reports import Curve, Spread
+from runtime.pictures.reports import GRADIENT_PREFIX, Curve, Spread
 
 _COLORS: Final = ("#3366cc", "#dc3912", "#109618", "#ff9900", "#990099", "#0099c6", "#dd4477", "#66aa00")
 _ACROSS: Final = 3
 _MOST_POINTS: Final = 1000
+_SMOOTHED_SHARE: Final = 25  # a smoothed curve has means over one of this many parts of the steps
+_LEAST_SMOOTHED: Final = 50  # steps below which a curve is drawn as it is
+_FIRST_STEPS: Final = 50  # one of this many parts of the steps may lie outside of a picture, as they begin far away
 _MOST_NUMBERS: Final = 20  # number of classes up to which a confusion matrix shows its numbers
 
 _CLASS_CHARACTERS: Final = 24  # of the name of a class at an axis
@@ -35,45 +38,113 @@ def page(curves: Sequence[Curve], tables: Sequence[Table], spreads: Sequence[Spr
     Raises DataError for a table that cannot be drawn, UsageError if matplotlib is missing.
     """
     metrics = list(dict.fromkeys(curve.metric for curve in curves))
-    names = list(dict.fromkeys(spread.name for spread in spreads))
-    count = len(metrics) + len(names) + len(tables)
-    across = min(count, _ACROSS)
-    down = -(-count // across)
-    figure = extra("matplotlib.figure", "plot", "runtime plot").Figure(
-        figsize=(5.2 * across, 3.8 * down), layout="constrained"
-    )
-    places = [figure.add_subplot(down, across, i + 1) for i in range(count)]
+    names = _paired(list(dict.fromkeys(spread.name for spread in spreads)))
     runs = list(dict.fromkeys(drawn.run for drawn in [*curves, *spreads]))
-    for axes, metric in zip(places, metrics, strict=False):
+    is_paired = any(name.startswith(GRADIENT_PREFIX) for name in names)
+    kinds = [len(metrics), len(names), len(tables)]
+    across = 4 if is_paired and len(names) > 2 else 2 if is_paired else min(sum(kinds), _ACROSS)
+    downs = [-(-count // across) for count in kinds] if is_paired else [-(-sum(kinds) // across), 0, 0]
+    figure = extra("matplotlib.figure", "plot", "runtime plot").Figure(
+        figsize=(5.2 * across, 3.8 * sum(downs)), layout="constrained"
+    )
+    firsts = [0, downs[0] * across, sum(downs[:2]) * across] if is_paired else [0, kinds[0], sum(kinds[:2])]
+
+    def axes_of(kind: int) -> list[Any]:
+        return [figure.add_subplot(sum(downs), across, firsts[kind] + i + 1) for i in range(kinds[kind])]
+
+    for axes, metric in zip(axes_of(0), metrics, strict=True):
         _draw_curves(axes, metric, [curve for curve in curves if curve.metric == metric], runs)
-    for axes, name in zip(places[len(metrics) :], names, strict=False):
+    for axes, name in zip(axes_of(1), names, strict=True):
         _draw_spreads(axes, name, [spread for spread in spreads if spread.name == name], runs)
-    for axes, table in zip(places[len(metrics) + len(names) :], tables, strict=True):
+    for axes, table in zip(axes_of(2), tables, strict=True):
         _draw_table(axes, table)
     return figure
 
 
+def _paired(names: list[str]) -> list[str]:
+    """Return the names of states and gradients, each gradient behind its state."""
+    found: list[str] = []
+    for name in names:
+        gradient = f"{GRADIENT_PREFIX}{name}"
+        if not (name.startswith(GRADIENT_PREFIX) and name.removeprefix(GRADIENT_PREFIX) in names):
+            found += [name, gradient] if gradient in names else [name]
+    return found
+
+
 def _draw_curves(axes: Any, metric: str, curves: Sequence[Curve], runs: Sequence[str]) -> None:
-    """Draw steps as thin lines, epochs as lines, and evaluations dashed with a point where states were kept."""
-    has_epochs = {curve.run for curve in curves if curve.of == "epochs"}
+    """Draw steps as thin lines below their means, epochs as lines, and evaluations dashed.
+
+    An epoch is drawn in its middle if its value is a mean of its steps. A point marks the evaluation whose states were
+    kept.
+    """
+    steps_of = {curve.run: curve for curve in curves if curve.of == "steps"}
+    has_epochs = {curve.run for curve in curves if curve.of == "epochs" and not _are_ends(curve, steps_of)}
+    seen: list[float] = []
     for curve in curves:
         color = _COLORS[runs.index(curve.run) % len(_COLORS)]
         label = _word(f"{curve.run}, {curve.of}" if len(runs) > 1 else curve.of)
-        steps, values = _thinned(curve)
+        point = "." if len(curve.steps) < 2 else None
         if curve.of == "steps":
-            aside = curve.run in has_epochs
-            axes.plot(steps, values, color=color, lw=0.6, alpha=0.35 if aside else 1, label=None if aside else label)
-        elif curve.of == "epochs":
-            axes.plot(steps, values, color=color, lw=1.5, marker="." if len(steps) < 2 else None, label=label)
-        else:
-            axes.plot(steps, values, color=color, lw=1.5, ls="--", marker="." if len(steps) < 2 else None, label=label)
-            if curve.best in curve.steps:
-                axes.plot([curve.best], [curve.values[curve.steps.index(curve.best)]], "o", color=color, ms=5)
+            seen += _draw_steps(axes, curve, color, None if curve.run in has_epochs else label)
+            continue
+        if curve.of == "epochs" and curve.run not in has_epochs:
+            continue
+        steps, values = _thinned(_in_the_middle(curve) if curve.of == "epochs" else curve)
+        seen += values
+        style = "-" if curve.of == "epochs" else "--"
+        axes.plot(steps, values, color=color, lw=1.5, ls=style, marker=point, label=label)
+        if curve.best in curve.steps:
+            axes.plot([curve.best], [curve.values[curve.steps.index(curve.best)]], "o", color=color, ms=5)
+    low, high = min(seen), max(seen)
+    if steps_of and high > low:
+        axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
     axes.set_title(_word(metric))
     axes.set_xlabel("step")
     axes.grid(alpha=0.3)
     if axes.get_legend_handles_labels()[0]:
         axes.legend(fontsize="small")
+
+
+def _draw_steps(axes: Any, curve: Curve, color: str, label: str | None) -> list[float]:
+    """Draw the values of steps, below their running mean if there are many, and return values to be seen."""
+    count = len(curve.steps)
+    if count < _LEAST_SMOOTHED:
+        axes.plot(curve.steps, curve.values, color=color, lw=1, alpha=0.35 if label is None else 1, label=label)
+        return curve.values
+    steps, values = _thinned(curve)
+    smooth = curve._replace(values=_smoothed(curve.values, -(-count // _SMOOTHED_SHARE)))
+    axes.plot(steps, values, color=color, lw=0.6, alpha=0.3)
+    axes.plot(*_thinned(smooth), color=color, lw=0.9 if label is None else 1.5, alpha=0.7, label=label)
+    later = curve.values[count // _FIRST_STEPS :]
+    return [*smooth.values[count // _FIRST_STEPS :], *np.quantile(later, (0.01, 0.99)).tolist()]
+
+
+def _smoothed(values: Sequence[float], width: int) -> list[float]:
+    """Return for each value the mean of those around it, of `width` or as many as there are at the ends."""
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    at = np.arange(len(values))
+    half = np.minimum(np.minimum(at, len(values) - 1 - at), width // 2)
+    return ((sums[at + half + 1] - sums[at - half]) / (2 * half + 1)).tolist()
+
+
+def _are_ends(epochs: Curve, steps_of: Mapping[str, Curve]) -> bool:
+    """Return True if the values of epochs are those of their last steps, as for a rate, which the steps show."""
+    steps = steps_of.get(epochs.run)
+    if steps is None:
+        return False
+    known = dict(zip(steps.steps, steps.values, strict=True))
+    return all(known.get(step) == value for step, value in zip(epochs.steps, epochs.values, strict=True))
+
+
+def _in_the_middle(curve: Curve) -> Curve:
+    """Return the values of epochs at the middle of their steps."""
+    begins = [curve.steps[0] - _first_length(curve.steps), *curve.steps[:-1]]
+    return curve._replace(steps=[(begin + end + 1) / 2 for begin, end in zip(begins, curve.steps, strict=True)])
+
+
+def _first_length(ends: Sequence[float]) -> float:
+    """Return the steps of the first epoch: those of the second one, which a resumed run may begin later than at 0."""
+    return min(ends[0], ends[1] - ends[0]) if len(ends) > 1 else ends[0]
 
 
 def _draw_spreads(axes: Any, name: str, spreads: Sequence[Spread], runs: Sequence[str]) -> None:
@@ -138,7 +209,7 @@ def _are_shares(array: Array) -> bool:
     return bool(len(array) > 1 and array.min() >= 0 and array.max() <= 1)
 
 
-def _thinned(curve: Curve) -> tuple[list[int], list[float]]:
+def _thinned(curve: Curve) -> tuple[list[float], list[float]]:
     """Return as many points as can be seen, each the mean of neighbouring points."""
     group = -(-len(curve.steps) // _MOST_POINTS)
     starts = range(0, len(curve.steps), group)

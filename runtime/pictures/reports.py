@@ -28,14 +28,14 @@ class Curve(NamedTuple):
     run: str
     metric: str
     of: str
-    steps: list[int]
+    steps: list[float]
     values: list[float]
     best: int | None
 
 
 def read_curves(path: Path, run: str) -> list[Curve]:
     """Return every curve of a file; raise DataError if it cannot be read or was not written by `execute --metrics`."""
-    points: dict[tuple[str, str], tuple[list[int], list[float]]] = {}
+    points: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
     best: dict[str, int] = {}
     for number, event in _events(path):
         if event.get("event") == "histogram":

@@ -16,7 +16,7 @@ import compiler
 import prograd
 import runtime
 from compiler.__main__ import main
-from prograd import Program, Run, UsageError, adam, constant, layers, ops, sgd
+from prograd import Program, Run, UsageError, adam, constant, layers, metrics, ops, sgd
 from registry import OPS
 from runtime.__main__ import main as runtime_main
 from runtime.dtypes import BFLOAT16
@@ -311,3 +311,15 @@ def test_a_summary_has_layers_by_scope_and_entries(tmp_path: Path, capsys: pytes
         ["evaluate", "computes", "batch=2"],
     ]
     assert program.summary().splitlines()[2:7] == shown[2:7]
+
+
+def test_a_summary_has_no_layers_of_metrics_and_counts_their_totals():
+    program = Program("judged")
+    x, label = program.input("x", "float32", ("batch", 4)), program.input("label", "int64", ("batch",))
+    scores = layers.dense(x, "out", 3)
+    program.metrics(f1=metrics.f1(scores, label), confusion=metrics.confusion_matrix(scores, label))
+    lines = program.summary().splitlines()
+    assert [line.split("  ")[0] for line in lines[3:5]] == [
+        "out",
+        "in all 15 trained, 0 frozen, 0 in buffers; 0 in 0 slots of optimizers, 18 in 2 totals of epochs",
+    ]

@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 import pytest
 from subjects.commands import run_compiler
 
-from compiler import Program, constant, ops, sgd
+from compiler import Program, adam, constant, ops, sgd, warmup_cosine
 from compiler.analyses.op_scopes import op_scopes
 from compiler.commands.pictures.marks import STAGE_COLOURS
-from compiler.commands.pictures.op_boxes import drawn_blocks, edge_labels
+from compiler.commands.pictures.op_boxes import BOX, EDGE, KEY, drawn_blocks, edge_labels, labels_of, size
 from compiler.commands.pictures.op_layers import layers_svg
 from compiler.commands.pictures.op_page import op_page
 from prograd_proto import program_pb2 as pb
@@ -243,6 +243,34 @@ def test_a_graph_that_is_too_large_for_a_png_is_refused(folder: Path, capsys: py
     assert run_compiler(capsys, "draw", "deep.pb", "-o", "p.png") == (
         2,
         "",
-        "compiler: the graph takes 640 x 25256 units, too much for a .png; write an .svg or a page, .html\n",
+        "compiler: the graph takes 328 x 29756 units, too much for a .png; write an .svg or a page, .html\n",
     )
     assert not (folder / "p.png").exists()
+
+
+def test_boxes_name_inputs_and_parameters_once_and_the_schedule_is_one_box():
+    program = Program("two", seed=1)
+    x = program.input("x", "float32", ("rows", 6))
+    with program.scope("dense"):
+        h = ops.relu(x @ program.parameter("w", (6, 4), constant(0.1)) + program.parameter("b", (4,), constant(0.1)))
+    program.minimize(ops.mean(h), adam(warmup_cosine(1e-2)))
+    desc = program.compile(rows=2).desc
+    [drawn] = drawn_blocks(desc, desc.blocks[0])
+    labels = [labels_of(box) for box in drawn.boxes]
+    assert labels[0][2] == "x, w, b"
+    assert [given for _, _, given in labels if "w" in given.split(", ")] == [labels[0][2]]
+    [schedule] = [box for box in drawn.boxes if labels_of(box)[0] == "schedule"]
+    assert len(schedule.ops) > 5
+    assert not schedule.reads
+    assert all(drawn.boxes[read] is not schedule for box in drawn.boxes for read in box.reads)
+    assert not any(box.stage == "update" and not box.scope for box in drawn.boxes)
+    listed = [id(op) for box in drawn.boxes for op in box.ops]
+    assert len(listed) == len(set(listed)) == len(desc.blocks[0].ops)
+
+
+def test_a_picture_is_as_wide_as_what_is_drawn():
+    desc = trained()
+    drawn = drawn_blocks(desc, desc.blocks[0])
+    widest = max(box.x + BOX for one in drawn for box in one.boxes)
+    assert size(drawn, 1)[0] == widest + EDGE
+    assert size(drawn, 9)[0] == EDGE + 9 * KEY

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from xml.etree.ElementTree import fromstring
 
 import numpy as np
@@ -15,7 +16,7 @@ from subjects.small_programs import rich, save
 from prograd_proto.wording import install_hint
 from runtime.commands.plot import _names as run_names  # pyright: ignore[reportPrivateUsage]
 from runtime.pictures.drawings import Table, page
-from runtime.pictures.reports import read_curves
+from runtime.pictures.reports import Curve, Spread, read_curves
 
 
 @pytest.fixture
@@ -143,3 +144,61 @@ def test_matplotlib_is_imported_for_plots_alone_and_named_where_it_is_missing(fo
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     code, _, err = run(capsys, "plot", "a.jsonl", "-o", "a.svg")
     assert (code, err) == (2, f"runtime: runtime plot needs the package matplotlib: {install_hint('plot')}\n")
+
+
+def curve(metric: str, of: str, steps: list[int], values: list[float]) -> Curve:
+    return Curve("a", metric, of, [*steps], values, None)
+
+
+def drawn_lines(curves: list[Curve]) -> list[tuple[list[float], list[float]]]:
+    [axes] = page(curves, []).axes
+    return [(line.get_xdata().tolist(), line.get_ydata().tolist()) for line in map(as_arrays, axes.lines)]
+
+
+def as_arrays(line: Any) -> Any:
+    line.set_data(*map(np.asarray, line.get_data()))
+    return line
+
+
+def test_steps_have_their_running_mean_and_an_epoch_is_drawn_in_its_middle():
+    values = [float(value) for value in np.random.default_rng(0).normal(size=100)]
+    means = [float(np.mean(values[start : start + 25])) for start in range(0, 100, 25)]
+    raw, smooth, epochs = drawn_lines(
+        [curve("loss", "steps", [*range(1, 101)], values), curve("loss", "epochs", [25, 50, 75, 100], means)]
+    )
+    assert raw[1] == values
+    assert smooth[1][50] == pytest.approx(np.mean(values[48:53]))
+    assert smooth[1][0] == values[0]
+    assert epochs == ([13, 38, 63, 88], means)
+    assert len(drawn_lines([curve("loss", "steps", [*range(1, 11)], values[:10])])) == 1
+
+
+def test_a_rate_is_drawn_by_its_steps_alone():
+    rates = [1 / step for step in range(1, 61)]
+    lines = drawn_lines(
+        [curve("rate", "steps", [*range(1, 61)], rates), curve("rate", "epochs", [30, 60], [1 / 30, 1 / 60])]
+    )
+    assert [len(x) for x, _ in lines] == [60, 60]  # the rates and their running mean
+    assert drawn_lines([curve("rate", "epochs", [30, 60], [1 / 30, 1 / 60])])[0] == ([15.5, 45.5], [1 / 30, 1 / 60])
+
+
+def test_first_steps_and_single_spikes_do_not_decide_the_range():
+    values = [1000.0, *(1.0 + (step % 7) / 7 for step in range(199))]
+    values[100] = 500.0
+    [axes] = page([curve("loss", "steps", [*range(1, 201)], values)], []).axes
+    low, high = axes.get_ylim()
+    assert low < 1.0 < 2.0 < high < 120.0
+
+
+def test_a_gradient_stands_beside_its_state():
+    spreads = [
+        Spread("a", name, [1, 2], [[0.0, 1, 2, 3, 4, 5, 6]] * 2)
+        for name in ("v", "w", "gradient of v", "gradient of w", "gradient of gone")
+    ]
+    figure = page([curve("loss", "epochs", [1, 2], [2.0, 1.0])], [], spreads)
+    found = {axes.get_title(): axes.get_subplotspec() for axes in figure.axes}
+    assert [*found] == ["loss", "v", "gradient of v", "w", "gradient of w", "gradient of gone"]
+    for name in ("v", "w"):
+        state, gradient = found[name], found[f"gradient of {name}"]
+        assert gradient.rowspan == state.rowspan
+        assert gradient.colspan.start == state.colspan.start + 1

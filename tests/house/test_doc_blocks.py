@@ -55,7 +55,7 @@ ELSEWHERE = {
 }
 """The tests that run the Python of other pages."""
 
-HERE = {"docs/metrics.md", "docs/native.md", "docs/plugins.md"}
+HERE = {"docs/index.md", "docs/metrics.md", "docs/native.md", "docs/plugins.md"}
 
 
 def test_every_page_with_code_has_a_test_that_runs_it():
@@ -86,6 +86,15 @@ def test_the_page_about_metrics_runs(folder: Path, capsys: pytest.CaptureFixture
     for command in commands(page):
         assert runtime(shlex.split(command, comments=True)[1:]) == 0, command
     assert {"curves.svg", "tables.png", "confusion.npy"} <= {path.name for path in folder.iterdir()}
+
+
+def test_the_first_page_of_the_site_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    page = ROOT / "docs/index.md"
+    assert_runs(tmp_path, BLOCK.findall(page.read_text(encoding="utf-8")))
+    for command in commands(page):
+        assert runtime(shlex.split(command, comments=True)[1:]) == 0, command
+    assert Path("curves.svg").is_file()
 
 
 @pytest.mark.sampled(2)

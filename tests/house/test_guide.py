@@ -98,7 +98,7 @@ def test_the_cells_of_a_notebook_run_in_their_order(name: str, tmp_path: Path):
     (tmp_path / "notebooks").mkdir()
     shutil.copy(ROOT / "examples/digits.safetensors", tmp_path)
     script = "\n".join([*("".join(cell["source"]) for cell in cells), NOTEBOOKS[name]])
-    assert_runs(tmp_path / "notebooks", name, script)
+    assert assert_runs(tmp_path / "notebooks", name, script) == "", "a notebook shows what is on stderr in red"
 
 
 def test_the_site_has_every_page_once():
@@ -128,10 +128,12 @@ def as_python(block: re.Match[str]) -> str:
     return f"import {room}.__main__\nassert {room}.__main__.main({arguments}) == 0"
 
 
-def assert_runs(folder: Path, name: str, script: str):
+def assert_runs(folder: Path, name: str, script: str) -> str:
+    """Run a script, and return what it writes on stderr."""
     path = os.pathsep.join(sys.path)
     environment = os.environ | {"PYTHONPATH": path, "PROGRAD_ENGINE": "reference", "OPENBLAS_NUM_THREADS": "1"}
     (folder / f"{name}.script.py").write_text(script, encoding="utf-8")
     command = [sys.executable, "-W", "error", f"{name}.script.py"]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
+    return done.stderr

@@ -35,6 +35,7 @@ RUN_BY = {
     "docs/control-flow.md": "test_page",
     "docs/evidence.md": "test_audit",  # of tests/evidence
     "docs/int8.md": "test_int8",  # of tests/building, and test_onnx_integers of tests/importing
+    "docs/index.md": "test_doc_blocks",
     "docs/metrics.md": "test_doc_blocks",
     "docs/plugins.md": "test_doc_blocks",
     "docs/reproducibility.md": "test_doc_blocks",

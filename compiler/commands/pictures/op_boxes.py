@@ -1,9 +1,11 @@
 """The ops of an entry as boxes in layers: readers stand below the ops that they read from.
 
 A box is a run of consecutive ops of one scope and one stage, with the constants that it is the first to read; other
-readers of a constant have no line to it. The ops of a block are in an executable order, so the reads between such boxes
-have no cycle. A box is in the layer given by the longest path to it. Boxes of one scope and one stage in one layer are
-merged. A box is near the horizontal position of the boxes that it reads from.
+readers of a constant have no line to it. Below its ops, a box has the inputs and parameters that it is the first to
+read. The ops of a block are in an executable order, so the reads between such boxes have no cycle. The schedule, which
+is all updates that depend on no other box, is one box without lines. A box is in the layer given by the longest path to
+it. Boxes of one scope and one stage in one layer are merged. A box is near the horizontal position of the boxes that it
+reads from.
 """
 
 from __future__ import annotations
@@ -21,20 +23,25 @@ from prograd_proto import type_of
 from prograd_proto.blocks.walk import inside
 from prograd_proto.text import block_owners
 
-BOX, HEIGHT, ACROSS, DOWN, EDGE, TOP, TITLE = 210, 40, 234, 84, 24, 76, 64
-MAX_LABEL_LETTERS: Final = 30  # characters of a label that fit into a box
+BOX, HEIGHT, ACROSS, DOWN, EDGE, TOP, TITLE = 280, 55, 304, 99, 24, 76, 64
+KEY: Final = 130  # width of a stage in the key
+MAX_LABEL_LETTERS: Final = 42  # characters of a label that fit into a box
 MAX_EDGE_TYPES: Final = 2  # types below a box; further ones are counted
-MIN_WIDTH: Final = 640
+SCHEDULE: Final = "schedule"
 
 
 @dataclass
 class Box:
-    """A run of ops of one scope and one stage; `reads` has the tensors by the box that it reads them from."""
+    """A run of ops of one scope and one stage; `reads` has the tensors by the box that it reads them from.
+
+    `given` are the inputs and parameters that it is the first to read.
+    """
 
     scope: str
     stage: str
     ops: Sequence[pb.OpDesc]
     reads: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
+    given: Sequence[str] = ()
     layer: int = 0
     column: int = 0
     top: int = TOP  # of the first layer
@@ -69,9 +76,10 @@ def drawn_blocks(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[Drawn]:
     return drawn
 
 
-def size(drawn: Sequence[Drawn]) -> tuple[int, int]:
-    """Return the width and the height of a picture."""
-    return max([MIN_WIDTH, *(box.x + BOX + EDGE for one in drawn for box in one.boxes)]), lower_edge(drawn) + EDGE
+def size(drawn: Sequence[Drawn], stages: int) -> tuple[int, int]:
+    """Return the width and the height of a picture with the key of a number of stages."""
+    right = [box.x + BOX + EDGE for one in drawn for box in one.boxes]
+    return max([EDGE + KEY * stages, *right]), lower_edge(drawn) + EDGE
 
 
 def edge_labels(one: Drawn) -> Iterator[tuple[Box, list[str]]]:
@@ -89,13 +97,14 @@ def edge_labels(one: Drawn) -> Iterator[tuple[Box, list[str]]]:
         yield one.boxes[source], [shorter(text) for text in shown]
 
 
-def labels_of(box: Box) -> tuple[str, str]:
-    """Return the two lines of text in a box: its scope or stage, and the types of its ops."""
+def labels_of(box: Box) -> tuple[str, str, str]:
+    """Return the lines of text in a box: its scope or stage, the types of its ops, and what it is given."""
     count = Counter(op.type for op in box.ops)
     if len(count) > 1:
         del count["constant"]
     types = ", ".join(f"{kind} x{n}" if n > 1 else kind for kind, n in count.items())
-    return shorter(box.scope or box.stage), shorter(types)
+    own = f"{box.scope}."
+    return shorter(box.scope or box.stage), shorter(types), shorter(", ".join(x.removeprefix(own) for x in box.given))
 
 
 def shorter(words: str) -> str:
@@ -128,6 +137,7 @@ def _boxes(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[Box]:
     what = [(scope, stage_in_words(op)) for scope, op in zip(op_scopes(program, block), block.ops, strict=True)]
     constants = {output: op for op in block.ops if op.type == "constant" for output in op.outputs}
     ops = [i for i, op in enumerate(block.ops) if op.type != "constant" or set(op.outputs) <= _unread(block)]
+    parameters = {one.tensor: one.feed or one.state for one in block.parameters}
     boxes: list[Box] = []
     maker: dict[str, int] = {}
     for (scope, stage), run in groupby(ops, lambda i: what[i]):
@@ -139,8 +149,28 @@ def _boxes(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[Box]:
             if read in maker:
                 found.setdefault(maker[read], set()).add(read)
         maker |= {output: number for op in made for output in op.outputs if output}
-        boxes.append(Box(scope, stage, [*taken, *made], dict(sorted(found.items()))))
-    return boxes
+        given = [parameters.pop(read) for read in dict.fromkeys(reads) if read in parameters]
+        boxes.append(Box(scope, stage, [*taken, *made], dict(sorted(found.items())), given))
+    return _without_schedule(boxes)
+
+
+def _without_schedule(boxes: list[Box]) -> list[Box]:
+    """Return boxes of which those that compute a schedule are one, the last, that no other reads from."""
+    folded: set[int] = set()
+    for number, box in enumerate(boxes):
+        if box.stage == "update" and not box.scope and box.reads.keys() <= folded:
+            folded.add(number)
+    if not folded:
+        return boxes
+    kept = [number for number in range(len(boxes)) if number not in folded]
+    place = {number: at for at, number in enumerate(kept)}
+    found: list[Box] = []
+    for number in kept:
+        reads = {place[read]: tensors for read, tensors in boxes[number].reads.items() if read in place}
+        found.append(replace(boxes[number], reads=reads))
+    schedule = [boxes[number] for number in sorted(folded)]
+    ops, given = ([x for box in schedule for x in getattr(box, name)] for name in ("ops", "given"))
+    return [*found, Box(SCHEDULE, "update", ops, {}, given)]
 
 
 def _unread(block: pb.BlockDesc) -> set[str]:
@@ -180,9 +210,10 @@ def _as_one(by_layer: Sequence[Box], numbered: Sequence[Box]) -> list[Box]:
             reads.setdefault(place[read.layer, read.scope, read.stage], set()).update(tensors)
         at = place[box.layer, box.scope, box.stage]
         if at == len(one):
-            one.append(Box(box.scope, box.stage, box.ops, dict(sorted(reads.items())), box.layer))
+            one.append(Box(box.scope, box.stage, box.ops, dict(sorted(reads.items())), box.given, box.layer))
         else:
             before = one[at].reads
             both = {i: before.get(i, set()) | reads.get(i, set()) for i in sorted({*before, *reads})}
-            one[at] = replace(one[at], ops=[*one[at].ops, *box.ops], reads=both)
+            given = [*one[at].given, *box.given]
+            one[at] = replace(one[at], ops=[*one[at].ops, *box.ops], reads=both, given=given)
     return one

@@ -12,6 +12,7 @@ from compiler.commands.pictures.op_boxes import (
     BOX,
     EDGE,
     HEIGHT,
+    KEY,
     Box,
     Drawn,
     drawn_blocks,
@@ -33,7 +34,8 @@ text { fill: #6b7480; }
 .box:hover { stroke: #d0342c; stroke-width: 2.5; }
 .words { pointer-events: none; }
 .scope, .inside { font-weight: 600; }
-.type { font-size: 11px; }
+.type, .given { font-size: 11px; }
+.given { font-style: italic; }
 .read { fill: none; stroke: #8a939e; stroke-opacity: .55; }
 """
 
@@ -45,11 +47,12 @@ def layers_svg(title: str, program: pb.ProgramDesc, block: pb.BlockDesc) -> str:
 
 def _drawing(title: str, program: pb.ProgramDesc, block: pb.BlockDesc) -> Iterator[str]:
     drawn = drawn_blocks(program, block)
-    width, height = size(drawn)
+    counts = stage_counts(program, block)
+    width, height = size(drawn, len(counts))
     yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
     yield f"<style>{STYLE}</style>"
     yield f'<text class="title" x="{EDGE}" y="28">{safe(title)}</text>'
-    yield from _key(stage_counts(program, block))
+    yield from _key(counts)
     for one in drawn:
         if one.words and one.boxes:
             yield f'<text class="inside" x="{EDGE}" y="{one.boxes[0].top - 14}">{safe(one.words)}</text>'
@@ -68,7 +71,7 @@ def _key(count: Counter[str]) -> Iterator[str]:
         if count[stage]:
             yield f'<rect x="{x}" y="42" width="12" height="12" rx="2" fill="{colour}"/>'
             yield f'<text x="{x + 17}" y="52">{stage} {count[stage]}</text>'
-            x += 130
+            x += KEY
 
 
 def _edge(above: Box, below: Box) -> str:
@@ -91,9 +94,11 @@ def _box(program: pb.ProgramDesc, box: Box) -> Iterator[str]:
         f'<rect class="box" x="{box.x}" y="{box.y}" width="{BOX}" height="{HEIGHT}" rx="5" fill="{pale(colour)}" '
         f'stroke="{colour}"><title>{safe(_hover(program, box))}</title></rect>'
     )
-    scope, types = labels_of(box)
+    scope, types, given = labels_of(box)
     yield _words(box, 17, scope, "words scope")
     yield _words(box, 32, types, "words")
+    if given:
+        yield _words(box, 47, given, "words given")
 
 
 def _words(box: Box, down: int, words: str, style: str) -> str:

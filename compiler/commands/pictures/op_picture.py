@@ -10,6 +10,7 @@ from compiler.commands.pictures.op_boxes import (
     BOX,
     EDGE,
     HEIGHT,
+    KEY,
     Drawn,
     drawn_blocks,
     edge_labels,
@@ -37,7 +38,7 @@ def layers_png(title: str, program: pb.ProgramDesc, block: pb.BlockDesc) -> byte
     Raises UsageError if the graph is too large for one, or matplotlib is missing.
     """
     drawn = drawn_blocks(program, block)
-    width, height = size(drawn)
+    width, height = size(drawn, len(stage_counts(program, block)))
     if max(width, height) * _DOTS / 96 > MAX_PIXELS:
         raise UsageError(
             f"the graph takes {width} x {height} units, too much for a .png; write an .svg or a page, .html"
@@ -63,7 +64,7 @@ def _key(axes: Any, program: pb.ProgramDesc, block: pb.BlockDesc) -> None:
         if counts[stage]:
             axes.add_patch(patches.Rectangle((x, 42), 12, 12, facecolor=colour))
             _text(axes, x + 17, 52, f"{stage} {counts[stage]}", 12)
-            x += 130
+            x += KEY
 
 
 def _draw(axes: Any, one: Drawn) -> None:
@@ -90,10 +91,12 @@ def _draw(axes: Any, one: Drawn) -> None:
                 (box.x, box.y), BOX, HEIGHT, boxstyle=style, facecolor=pale(colour), edgecolor=colour, lw=1.5 * _POINTS
             )
         )
-        scope, types = labels_of(box)
+        scope, types, given = labels_of(box)
         _text(axes, box.x + 8, box.y + 17, scope, 12, weight="bold")
         _text(axes, box.x + 8, box.y + 32, types, 12)
+        _text(axes, box.x + 8, box.y + 47, given, 11, style="italic")
 
 
-def _text(axes: Any, x: int, y: int, words: str, pixels: int, weight: str = "normal") -> None:
-    axes.text(x, y, printable(words), fontsize=pixels * _POINTS, color=_GREY, weight=weight, parse_math=False)
+def _text(axes: Any, x: int, y: int, words: str, pixels: int, weight: str = "normal", style: str = "normal") -> None:
+    look = {"fontsize": pixels * _POINTS, "color": _GREY, "weight": weight, "style": style}
+    axes.text(x, y, printable(words), parse_math=False, **look)
