@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Final
 
+from compiler.analyses.rows_of_batch import MARK
 from compiler.build.state_table import StateTable
 from compiler.errors import CompileError
 from compiler.quantization.products import (
@@ -69,7 +70,9 @@ def fake_quantize(program: BlockAnalyses, *, dtype: str = "", keep: str = "") ->
     for entry in program.desc.entries:
         block = program[entry.source_block]
         if trains(program.desc, block.desc):
-            _require_quantizable(block.desc, weights, patterns)
+            _require_quantizable(block.desc, patterns)
+        else:
+            _require_learned(program.desc, entry, block.desc, weights, patterns)
     table = StateTable(lambda: 0, count())
     for name in (f"{weight}.{end}" for weight in weights for end in (INPUT_LEAST, INPUT_MOST)):
         program.desc.states.append(table.add(name, END, pb.STATE_KIND_BUFFER, zeros()))
@@ -107,8 +110,10 @@ def _weights(program: BlockAnalyses, dtype: str, keep: Sequence[str]) -> list[st
         raise CompileError(str(error)) from None
 
 
-def _require_quantizable(block: pb.BlockDesc, weights: Sequence[str], keep: Sequence[str]) -> None:
-    """Raise CompileError if another operator multiplies by a parameter."""
+def _require_quantizable(block: pb.BlockDesc, keep: Sequence[str]) -> None:
+    """Raise CompileError if a step has shards, or if another operator multiplies by a parameter."""
+    if any(op.type == MARK for op in block.ops):
+        raise CompileError("qat: a range is that of all rows of a step, and a shard has some of them; leave shards out")
     products = {op.id for found in products_of(block).values() for op in found}
     states = {p.tensor: p.state for p in block.parameters if p.WhichOneof("source") == "state"}
     for op in block.ops:
@@ -122,6 +127,23 @@ def _require_quantizable(block: pb.BlockDesc, weights: Sequence[str], keep: Sequ
             raise CompileError(
                 f"qat: {op.type} multiplies by {weight} in a way that has no integers, unlike matmul and conv2d with a "
                 f"parameter of float32 on the right; keep={weight!r} leaves it as it is"
+            )
+
+
+def _require_learned(
+    program: pb.ProgramDesc, entry: pb.EntryDesc, block: pb.BlockDesc, weights: Sequence[str], keep: Sequence[str]
+) -> None:
+    """Raise CompileError if an entry multiplies by a state that no product of training reads."""
+    blocks = [program.blocks[each.source_block] for each in program.entries]
+    read = {name for each in blocks if trains(program, each) for name in products_of(each)}
+    for name in products_of(block):
+        if name not in weights and name not in read and not any(matches(name, each) for each in keep):
+            remedy = "leave average out, or give it other entries"
+            state = next(state for state in program.states if state.name == name)
+            if state.kind == pb.STATE_KIND_PARAMETER:
+                remedy = f"keep={name!r} leaves it as it is"
+            raise CompileError(
+                f"qat: the entry {entry.name!r} multiplies by {name}, for which training learns no range; {remedy}"
             )
 
 

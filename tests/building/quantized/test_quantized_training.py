@@ -1,6 +1,7 @@
 """Training with the numbers that integers stand for: steps by hand, ranges, bits after `quantize`, errors."""
 
 import re
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -284,6 +285,35 @@ def test_what_cannot_be_trained_for_integers_is_refused():
     assert refused(idle, qat="int8") == (
         "fake_quantize: qat: this program trains nothing, so no step learns a range; minimize a loss first"
     )
+    assert refused(perceptron(), qat="int8", shards=2) == (
+        "fake_quantize: qat: a range is that of all rows of a step, and a shard has some of them; leave shards out"
+    )
+    averaged = perceptron()
+    averaged.average(0.9)
+    assert refused(averaged, qat="int8") == (
+        "fake_quantize: qat: the entry 'predict' multiplies by w.average, for which training learns no range; "
+        "leave average out, or give it other entries"
+    )
+    more = perceptron()
+    more.outputs(more=more.input("z", "float32", ("batch", 3)) @ more.parameter("u", (3, 2), trainable=False))
+    assert refused(more, qat="int8") == (
+        "fake_quantize: qat: the entry 'predict' multiplies by u, for which training learns no range; keep='u' leaves "
+        "it as it is"
+    )
     assert refused(idle, qat=3) == 'qat=3: give "int8" or prograd.qat("int8", keep=[…])'
     with pytest.raises(CompileError, match="qat: keep='head' is no list of patterns; write keep=\\['head'\\]"):
         prograd.qat("int8", keep="head")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["perceptron", "pictures"])
+def test_training_recovers_three_quarters_of_what_plain_quantisation_loses(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The networks of the page, whose channels have different ranges; each loses a hundredth or more."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks" / "quantized")
+    qat = import_module("qat")
+    _, found = qat.ours(name, tmp_path)
+    lost = found["floats"] - found["quantised"]
+    assert lost > 0.01
+    assert found["trained"] - found["quantised"] > 0.75 * lost
