@@ -260,13 +260,59 @@ def _matmul_out(call: Call) -> str:
 
 
 def _conv_out(call: Call) -> Tensor:
+    operands = call.ordered(0, IMAGE), call.ordered(1, FILTER), call.plain(2), call.plain(3)
+    return call.result(call.add("ConvInteger", *operands, **_window_out(call)), IMAGE)
+
+
+def _window_out(call: Call) -> dict[str, Any]:
+    """Return the window of a convolution of integers, as attributes of ONNX."""
     given = call.attributes
-    name = call.add(
-        "ConvInteger", call.ordered(0, IMAGE), call.ordered(1, FILTER), call.plain(2), call.plain(3),
-        kernel_shape=list(call.tensor(1).shape[:2]), strides=list(given["stride"]), pads=list(given["padding"]),
-        dilations=list(given["dilation"]), group=int(given["groups"]),
-    )  # fmt: skip
-    return call.result(name, IMAGE)
+    return {
+        "kernel_shape": list(call.tensor(1).shape[:2]), "strides": list(given["stride"]),
+        "pads": list(given["padding"]), "dilations": list(given["dilation"]), "group": int(given["groups"]),
+    }  # fmt: skip
+
+
+def scaled_product(call: Call, *bias: str) -> Tensor | None:
+    """Return a product between pairs of quantisation, for sums that a mul scales to float32; None for all others.
+
+    Runtimes of ONNX multiply the integers of such pairs. A convolution may add a `bias`, which is a name in the graph.
+    """
+    sums, factor = _sums_of(call), call.made_by(1, "mul") if len(call.inputs) > 1 else None
+    codes = sums and sums.made_by(0, "quantize_linear")
+    if sums is None or factor is None or codes is None or not _is_single(codes, 1) or not _is_single(sums, 2):
+        return None
+    zero, scales = sums.tensor(3), factor.tensor(1)
+    is_own = codes.inputs[1] == factor.inputs[0] and codes.inputs[2] == sums.inputs[2]
+    if not is_own or zero.array is None or zero.rank or scales.shape != sums.tensor(1).shape[-1:]:
+        return None
+    pair = _scalar_out(codes, 1), _scalar_out(codes, 2)
+    weights = factor.plain(1), call.graph.constant(np.full(scales.type.static_shape, zero.array, np.uint8))
+    if sums.op_type == "integer_matmul":
+        if bias:
+            return None
+        x = call.add("DequantizeLinear", sums.plain(0), *pair)
+        w = call.add("DequantizeLinear", sums.plain(1), *weights, axis=1)
+        return call.result(call.add("MatMul", x, w), range(len(call.type.shape)))
+    x = call.add("DequantizeLinear", sums.ordered(0, IMAGE), *pair)
+    w = call.add("DequantizeLinear", sums.ordered(1, FILTER), *weights, axis=0)
+    return call.result(call.add("Conv", x, w, *bias, **_window_out(sums)), IMAGE)
+
+
+def scaled_with_bias(call: Call) -> Tensor | None:
+    """Return a convolution between pairs of quantisation to which a vector of channels is added, as one node."""
+    for number in (0, 1):
+        made, other = call.made_by(number, "mul"), call.operands[1 - number]
+        fits = made is not None and other is not None and other.rank == 1 and made.types[0] == call.type
+        if made is not None and fits and len(call.walk.readers[call.inputs[number]]) == 1 and _sums_of(made):
+            return scaled_product(made, call.plain(1 - number))
+    return None
+
+
+def _sums_of(call: Call) -> Call | None:
+    """Return the product of integers whose sums an op reads as float32."""
+    cast = call.made_by(0, "cast")
+    return cast and cast.made_by(0, "integer_matmul", "integer_conv2d")
 
 
 EXPORTS: Final[dict[str, Export]] = {

@@ -19,6 +19,7 @@ from compiler.frontends.onnx.known.constants import Constant
 from compiler.frontends.onnx.node import Mapping, Node, binary, carried_dtype, folded, is_integer, unary
 from compiler.frontends.onnx.small_floats import FORMATS, rounded
 from compiler.onnx_operators.conv import with_bias
+from compiler.onnx_operators.integers import scaled_product, scaled_with_bias
 from compiler.onnx_operators.norm import batch_norm_out
 from registry import Value, ops
 
@@ -353,9 +354,9 @@ IMPORTS: Final[dict[str, Mapping]] = {
 }
 
 EXPORTS: Final[dict[str, Export]] = {
-    "add": either(batch_norm_out, with_bias, arithmetic(exporting("Add"))),
+    "add": either(batch_norm_out, with_bias, scaled_with_bias, arithmetic(exporting("Add"))),
     "sub": arithmetic(exporting("Sub")),
-    "mul": arithmetic(exporting("Mul")),
+    "mul": either(scaled_product, arithmetic(exporting("Mul"))),
     "div": arithmetic(exporting("Div")),
     "pow": exporting("Pow"),
     "neg": exporting("Neg"),

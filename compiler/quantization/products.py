@@ -162,8 +162,8 @@ def _product(block: Block, op: pb.OpDesc, layer: Layer, scaling: Sequence[pb.OpD
         else:
             window = {name: given[name] for name in ("stride", "padding", "dilation", "groups")}
             sums = ops.integer_conv2d(x, layer.codes, layer.zero, zero, **window)  # type: ignore[arg-type]
-        factor, shift = _affine(block, name, layer.scale * layer.scales, scaling)
-        y = ops.cast(sums, dtype="float32") * factor
+        scales, shift = _affine(block, name, layer.scales, scaling)
+        y = ops.cast(sums, dtype="float32") * (layer.scale * scales)
         return y if shift is None else y + shift
 
     block.at(op.location)
@@ -172,19 +172,19 @@ def _product(block: Block, op: pb.OpDesc, layer: Layer, scaling: Sequence[pb.OpD
     return made
 
 
-def _affine(block: Block, name: str, factor: Value, scaling: Sequence[pb.OpDesc]) -> tuple[Value, Value | None]:
-    """Return what sums are multiplied by, and what is added then, for a product whose result has a name."""
+def _affine(block: Block, name: str, scales: Value, scaling: Sequence[pb.OpDesc]) -> tuple[Value, Value | None]:
+    """Return the scales of channels, and what is added then, for a product whose result has a name."""
     shift: Value | None = None
     for op in scaling:
         other = block.value(op.inputs[1] if op.inputs[0] == name else op.inputs[0])
         name = op.outputs[0]
         if op.type == "mul":
-            factor, shift = factor * other, None if shift is None else shift * other
+            scales, shift = scales * other, None if shift is None else shift * other
         elif op.type == "add":
             shift = other if shift is None else shift + other
         else:
             shift = -other if shift is None else shift - other
-    return factor, shift
+    return scales, shift
 
 
 def weight_zero(block: Block) -> Value:

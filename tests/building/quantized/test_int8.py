@@ -155,7 +155,7 @@ def test_python_quantises_arrays_and_other_readers_get_the_numbers():
     np.testing.assert_allclose(found, numbers @ weight @ weight.T, rtol=1e-4, atol=1e-4)
 
 
-def test_an_exported_model_has_the_integers():
+def test_an_exported_model_has_pairs_around_products():
     onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
     from exporting.test_to_onnx import computed  # needs ONNX
 
@@ -163,7 +163,17 @@ def test_an_exported_model_has_the_integers():
     assert compiler(["export", "small.pb", "--entry", "predict", "-o", "small.onnx"]) == 0
     model = onnx.load("small.onnx")
     kinds = [node.op_type for node in model.graph.node]
-    assert [kinds.count(name) for name in ("ConvInteger", "MatMulInteger", "QuantizeLinear")] == [2, 1, 3]
+    names = ("Conv", "MatMul", "QuantizeLinear", "DequantizeLinear", "ConvInteger", "MatMulInteger")
+    assert [kinds.count(name) for name in names] == [2, 1, 3, 6, 0, 0]
+    makers = {name: node for node in model.graph.node for name in node.output}
+    for node in model.graph.node:
+        if node.op_type in ("Conv", "MatMul"):
+            x, w = (makers[name] for name in node.input[:2])
+            assert (x.op_type, w.op_type) == ("DequantizeLinear", "DequantizeLinear")
+            codes = makers[x.input[0]]
+            codes = makers[codes.input[0]] if codes.op_type == "Transpose" else codes
+            assert codes.op_type == "QuantizeLinear"
+        assert node.op_type != "Conv" or len(node.input) == 3  # with its bias, which runtimes round to int32
     weights = [tensor for tensor in model.graph.initializer if tensor.data_type == onnx.TensorProto.UINT8]
     assert sorted(tuple(tensor.dims) for tensor in weights if len(tensor.dims) > 1)[0] == (16, 1, 3, 3)
     found = computed(model, {"image": ROWS["image"][:32]})["logits"]

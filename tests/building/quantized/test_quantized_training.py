@@ -178,7 +178,7 @@ def test_normalisation_becomes_part_of_the_scale():
     ops_of = [op.type for op in desc.blocks[entry.source_block].ops]
     after = ops_of[ops_of.index("integer_conv2d") : ops_of.index("relu")]
     assert after.count("mul") == 4  # of channels: both scales, the multiple, the shift; then that of the sums
-    assert after[-3:] == ["cast", "mul", "add"]
+    assert after[-4:] == ["cast", "mul", "mul", "add"]
 
 
 @pytest.mark.usefixtures("home")
