@@ -9,6 +9,7 @@ texts         what a file says of itself, kept for an export: descriptions, meta
 equal_symbols  sizes of several inputs that are one, although the file names each for itself
 ties          weights that an exporter merged or copied, each with its own values or one again
 quantised     operators of quantised numbers, rewritten as those of floats
+pairs         checks of QuantizeLinear and DequantizeLinear
 integers      products of tensors of eight bits, rewritten as nodes that compute in integers
 untrained     floats of a file that are not trained, in a sentence
 weights       which tensors are parameters

@@ -22,6 +22,7 @@ from compiler.frontends.onnx.equal_symbols import told as told_equal
 from compiler.frontends.onnx.import_graph import Import
 from compiler.frontends.onnx.integers import in_integers
 from compiler.frontends.onnx.keras_files import PRODUCER, cut_biases, folded_norms
+from compiler.frontends.onnx.pairs import checked_pairs
 from compiler.frontends.onnx.reading import Tensors, checked, package, read
 from compiler.frontends.onnx.texts import texts_of_model
 from compiler.frontends.report import Table, told
@@ -186,8 +187,9 @@ def _edited(
     if tie:
         ties.tie(onnx, model.graph, tensors)
     quantised.in_floats(onnx, model.graph, tensors, keeps_dynamic=integers)
+    pairs = checked_pairs(onnx, model.graph, tensors)
     rewritten = in_integers(onnx, model.graph, tensors) if integers else None
-    return model, cut_biases(onnx, model, tensors) + folded_norms(model), rewritten
+    return model, pairs + cut_biases(onnx, model, tensors) + folded_norms(model), rewritten
 
 
 def _opened(onnx: Any, source: Any, account: Account) -> tuple[Any, str, Path | None]:

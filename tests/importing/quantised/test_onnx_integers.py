@@ -190,3 +190,41 @@ def test_integers_have_no_gradients():
     assert str(caught.value) == (
         "from_onnx: integers=True has no gradients, which fake_quantize=True asks for; give one of them"
     )
+
+
+def refused(values: dict[str, Any], *, in_integers: bool = True) -> str:
+    nodes, given, _ = quantised("Gemm", drawn(8, 4), False)
+    with pytest.raises(prograd.CompileError) as caught:
+        prograd.from_onnx(model(nodes, {"x": (3, 8)}, ["y"], given | values, 19), integers=in_integers)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("in_integers", [False, True])
+def test_parameters_that_no_codes_belong_to_are_one_sentence(in_integers: bool):
+    for scale, said in ((0.0, "0"), (-0.5, "-0.5"), (np.nan, "nan"), (np.inf, "inf")):
+        assert refused({"ys": np.float32(scale)}, in_integers=in_integers) == (
+            f"the model: QuantizeLinear 'yq' divides by a scale of {said}, which gives no codes; quantise again by "
+            "rows that reach 'a'"
+        )
+    assert refused({"wz": np.zeros(3, "i1")}, in_integers=in_integers) == (
+        "the model: DequantizeLinear 'w' has 4 scales and 3 zero points; it takes as many of both"
+    )
+    assert refused({"bz": np.array([0, 0, 7, 0], "i4")}, in_integers=in_integers) == (
+        "the model: DequantizeLinear 'b' has codes of int32 with the zero point 7; ONNX has 0 there"
+    )
+    assert refused({"wz": np.zeros(4, "u1")}, in_integers=in_integers) == (
+        "the model: DequantizeLinear 'w' has codes of int8 and a zero point of uint8; both have one dtype"
+    )
+
+
+def test_a_pair_of_unequal_parameters_is_noted_and_computed():
+    values = SCALES | {"xz": np.uint8(9), "yz": np.uint8(7)}
+    nodes = [node("QuantizeLinear", ["x", "xs", "xz"], ["q"]), node("DequantizeLinear", ["q", "ys", "yz"], ["y"])]
+    program, _ = imported(nodes, (3, 8), values)
+    assert [note for note in program.notes_of_import if "is quantised" in note] == [
+        "'x' is quantised with the scale 0.02 and read with 0.11; both are computed as they stand",
+        "'x' is quantised with the zero point 9 and read with 7; both are computed as they stand",
+    ]
+    x = drawn(3, 8)
+    found = predicted(program, "reference", {}, x=x)["y"]
+    np.testing.assert_array_equal(found, numbers(codes_of(x, 0.02, 9), 0.11, 7))
