@@ -16,6 +16,7 @@ import numpy as np
 
 from compiler.errors import CompileError
 from compiler.exporters.onnx.call import Call, Export, Unmapped, aligned
+from compiler.exporters.onnx.folding import vector_of
 from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import Arranged, arranged, plain, pointwise
 from compiler.frontends.channels import first, last
@@ -82,9 +83,14 @@ def kept(node: Node, y: Arranged, dtype: str | None) -> Arranged:
 
 def quantized(node: Node) -> Arranged:
     """Return the codes of a QuantizeLinear with one scale."""
-    scale, zero = scalar(node.value(1)), scalar(plain(codes(node, 2)))
-    y = pointwise(lambda v: ops.quantize_linear(cast(v, "float32"), scale, zero), node.tensor(0))
-    return kept(node, y, node.dtypes[2])
+    return _coded(node, node.tensor(0), 1)
+
+
+def _coded(node: Node, x: Arranged, number: int) -> Arranged:
+    """Return the codes of numbers by the scale that is an operand, and the zero point that is the next one."""
+    scale, zero = scalar(node.value(number)), scalar(plain(codes(node, number + 1)))
+    y = pointwise(lambda v: ops.quantize_linear(cast(v, "float32"), scale, zero), x)
+    return kept(node, y, node.dtypes[number + 1])
 
 
 def dequantized(node: Node) -> Arranged:
@@ -194,6 +200,10 @@ def _finished(node: Node, sums: Value, as_in_model: Any) -> Arranged:
     x_scale, w_scale = scalar(node.value(1)), node.value(4)
     w_scale = scalar(w_scale) if w_scale.shape == (1,) else w_scale
     relu = bool(node.attribute("relu", 0))
+    if node.has(8) and node.dtypes[8] == "float32":
+        y = ops.cast(sums, dtype="float32") * (x_scale * w_scale) + node.value(8)
+        y = as_in_model(ops.relu(y) if relu else y)
+        return _coded(node, y, 6) if node.has(6) else y
     if node.has(8):
         sums = sums + cast(plain(node.tensor(8)), "int32")
     if not node.has(6):
@@ -287,7 +297,7 @@ def scaled_product(call: Call, *bias: str) -> Tensor | None:
     if not is_own or zero.array is None or zero.rank or scales.shape != sums.tensor(1).shape[-1:]:
         return None
     pair = _scalar_out(codes, 1), _scalar_out(codes, 2)
-    weights = factor.plain(1), call.graph.constant(np.full(scales.type.static_shape, zero.array, np.uint8))
+    weights = vector_of(factor, 1), call.graph.constant(np.full(scales.type.static_shape, zero.array, np.uint8))
     if sums.op_type == "integer_matmul":
         if bias:
             return None
@@ -305,7 +315,7 @@ def scaled_with_bias(call: Call) -> Tensor | None:
         made, other = call.made_by(number, "mul"), call.operands[1 - number]
         fits = made is not None and other is not None and other.rank == 1 and made.types[0] == call.type
         if made is not None and fits and len(call.walk.readers[call.inputs[number]]) == 1 and _sums_of(made):
-            return scaled_product(made, call.plain(1 - number))
+            return scaled_product(made, vector_of(call, 1 - number))
     return None
 
 

@@ -54,6 +54,27 @@ def folded(op: pb.OpDesc, call: Call) -> list[Tensor] | None:
     ]
 
 
+def vector_of(call: Call, number: int) -> str:
+    """Return the name of an operand, computed while exporting if it is a vector that follows from states alone."""
+    array = _elements(call, number) if call.tensor(number).rank == 1 else None
+    return call.plain(number) if array is None or call.tensor(number).state else call.graph.constant(array)
+
+
+def _elements(call: Call, number: int) -> Any:
+    """Return the elements of an operand, from those of the states; None if they depend on data."""
+    x, maker = call.tensor(number), call.producer(number)
+    if x.array is not None or maker is None:
+        return x.array
+    declared = OPS.get(maker.op_type)
+    arrays = [_elements(maker, i) for i in range(len(maker.operands))]
+    if declared is None or declared.random or maker.blocks or any(array is None for array in arrays):
+        return None
+    outputs = [aligned_array(type) for type in maker.types]
+    inputs = [np.ascontiguousarray(array).reshape(array.shape) for array in arrays]
+    call_of(maker.op_type, maker.attributes, inputs, outputs)()
+    return outputs[list(maker.outputs).index(call.inputs[number])]
+
+
 def _is_no_larger(call: Call) -> bool:
     """Return True if an op rearranges or leaves out elements, but computes and repeats none."""
     before = sum(x.type.nbytes for x in call.operands if x is not None)

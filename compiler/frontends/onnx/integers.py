@@ -1,8 +1,8 @@
 """Products and convolutions between DequantizeLinear and QuantizeLinear, rewritten as nodes that compute in integers.
 
 A node `IntegerConv`, `IntegerMatMul` or `IntegerGemm` of the domain `DOMAIN` has the operands of QLinearConv: x, its
-scale and zero point, those of the weight, those of the result, and a bias of int32. Without a scale of the result, the
-result is float32. Its attributes are those of the node of floats, and `relu`.
+scale and zero point, those of the weight, those of the result, and a bias of int32 or float32. Without a scale of the
+result, the result is float32. Its attributes are those of the node of floats, and `relu`.
 """
 
 # pyright: basic
@@ -165,7 +165,9 @@ class _Finder:
         return next((each.i for each in node.attribute if each.name == "axis"), 1) % rank
 
     def _bias(self, name: str, x_scale: str, w_scale: str) -> list[str] | None:
-        """Return the name of a bias of int32 whose scale is the product of both scales."""
+        """Return the name of a bias: stored float32, or int32 whose scale is the product of both scales."""
+        if name in self.stored:
+            return [name] if self.stored[name].data_type == self.onnx.TensorProto.FLOAT else None
         node = self.makers.get(name)
         if node is None or node.op_type != "DequantizeLinear" or node.input[0] not in self.stored:
             return None

@@ -181,6 +181,19 @@ def test_an_exported_model_has_pairs_around_products():
     np.testing.assert_allclose(found, wanted, atol=1e-4)
 
 
+def test_what_was_exported_is_imported_in_integers_with_the_same_bits(capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
+    assert run_command() == 0
+    assert compiler(["export", "small.pb", "--entry", "predict", "-o", "small.onnx"]) == 0
+    capsys.readouterr()
+    assert compiler(["import", "onnx", "small.onnx", "--integers", "--bind", "batch=32", "-o", "again.pb"]) == 0
+    assert "note: products and convolutions in integers: 3;" in capsys.readouterr().err
+    rows = {"image": ROWS["image"][:32]}
+    for engine in ("reference", "native"):
+        found, wanted = (prograd.load(name, engine=engine).predict(rows)["logits"] for name in ("again.pb", "small.pb"))
+        np.testing.assert_array_equal(found, wanted)
+
+
 def refused(program: Program, **options: Any) -> str:
     run = prograd.Run(program.compile(batch=8))
     with pytest.raises(OpError) as caught:
