@@ -23,6 +23,8 @@ _HERE: Final = {
     "optim": "an optimizer itself, as prograd.adam or prograd.sgd",
     "parameter": "program.parameter('w', (3, 4))",
     "sequential": "prograd.Program, and one layer after another: x = ops.relu(layers.dense(x, 'hidden', 32))",
+    "sparse_adam": "prograd.lazy(prograd.adam(0.001))",
+    "sparseadam": "prograd.lazy(prograd.adam(0.001))",
     "tensor": "program.input('x', 'float32', ('batch', 4)), or program.constant(1.0)",
     "trainer": "prograd.load('program.pb').train()",
     "variable": "program.parameter('w', (3, 4)), or program.buffer",

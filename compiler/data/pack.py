@@ -119,20 +119,33 @@ def _require_encodable(options: PackOptions) -> None:
 def _require_windows(found: Source, options: PackOptions) -> None:
     """Raise UsageError for options of windows without windows, or windows of a source that has no order of rows."""
     if options.window is None:
-        words = {"stride": "how far windows lie apart", "target": "the value behind each window"}
-        words["known"] = "what is known behind each window"
-        for name, what in words.items():
-            if getattr(options, name):
-                raise UsageError(f"{name}: {what} says nothing without them; give window too")
+        _require_no_windows(options)
     elif found.encoded and any(options.bpe.values()):
         raise UsageError(f"bpe: a window has {options.window} subwords, so leave out the length of 'text'")
     elif not found.table and [*found.arrays] != ["text"]:
         raise UsageError("window: windows are of .txt files, or of the rows of a table; leave it out")
-    if options.target is not None and options.target not in found.table:
-        hint = closest(options.target, found.table) or f"; there are {', '.join(found.names)}"
-        raise UsageError(f"target: there is no column {options.target!r}{hint}")
-    if options.target is not None and options.target in options.names["known"]:
-        raise UsageError(f"known: {options.target!r} is the target of the windows, and no row knows it; leave it out")
+    if options.target is not None:
+        _require_target(found, options, options.target)
+    elif tuple(options.ahead) != (1,) and not options.known:
+        raise UsageError("ahead: how far the targets of windows are says nothing without them; give target too")
+
+
+def _require_no_windows(options: PackOptions) -> None:
+    for name, what in (
+        ("stride", "how far windows lie apart"),
+        ("target", "the value behind each window"),
+        ("known", "what is known behind each window"),
+    ):
+        if getattr(options, name):
+            raise UsageError(f"{name}: {what} says nothing without them; give window too")
+
+
+def _require_target(found: Source, options: PackOptions, target: str) -> None:
+    if target not in found.table:
+        hint = closest(target, found.table) or f"; there are {', '.join(found.names)}"
+        raise UsageError(f"target: there is no column {target!r}{hint}")
+    if target in options.names["known"]:
+        raise UsageError(f"known: {target!r} is the target of the windows, and no row knows it; leave it out")
 
 
 def _packed(found: Source, options: PackOptions) -> Packed:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import FunctionType
 
 from compiler.build.state_table import StateTable
 from compiler.build.whole_numbers import require_whole
@@ -14,9 +13,9 @@ from compiler.train.clipping import Clip, require_clip
 from compiler.train.initialisers import constant
 from compiler.train.optimizers import Optimizer, Slot, rate_for
 from compiler.train.parameter_groups import Cadence, Group, grouped
+from compiler.train.wrong_optimizers import wrong_optimizer
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto.spelling import nearest
 from registry import Block, Value, ops
 from registry.ops.copy import widened
 
@@ -151,24 +150,14 @@ def _require_sane(loss: Value, optimizers: Sequence[Optimizer], clip: Clip | Non
         )
     for own in optimizers:
         if not isinstance(own, Optimizer):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
-            raise CompileError(f"minimize: {_shown(own)} is not an optimizer; {_remedy(own)}")
+            raise CompileError(f"minimize: {wrong_optimizer(own, _names())}")
     require_clip(clip)
     require_whole("minimize", least=None, accumulate=accumulate)
     if accumulate < 1:
         raise CompileError(f"minimize: accumulate={accumulate}; it starts at 1")
 
 
-def _shown(given: object) -> str:
-    return given.__name__ if isinstance(given, FunctionType) else repr(given)
-
-
-def _remedy(given: object) -> str:
-    """Return the call that makes an optimizer of what is given in its place, a name or a function."""
+def _names() -> list[str]:
     from compiler.train import optimizers, trust_ratios  # for few
 
-    name = given.__name__ if isinstance(given, FunctionType) else given
-    if not isinstance(name, str):
-        return "use one as sgd(0.1)"
-    known = [each for each in (*optimizers.__all__, *trust_ratios.__all__) if each not in ("lazy", "look_ahead")]
-    near = nearest(name.lower(), known)
-    return f"call the function, as {near}(0.001)" if near else f"use one as sgd(0.1); there are {', '.join(known)}"
+    return [*optimizers.__all__, *trust_ratios.__all__]

@@ -24,9 +24,11 @@ from compiler.build.whole_numbers import require_whole
 from compiler.train.clipping import Clip, require_clip
 from compiler.train.schedules import Rate, Schedule, as_schedule
 from compiler.train.settings import with_settings
+from compiler.train.wrong_optimizers import wrong_optimizer
 from prograd_proto import TensorType
 from prograd_proto.settings import Interval
 from registry import Block, Value, ops
+from registry.errors import OpError
 from registry.ops.fill import full
 from registry.settings import Number, require_within
 
@@ -333,6 +335,7 @@ def look_ahead(optimizer: Optimizer, *, every: int = 5, share: float = 0.5) -> O
 
     Zhang et al., 2019. The slot `slow` has the parameter after its last such move.
     """
+    _require_optimizer("look_ahead", optimizer)
     require_whole("look_ahead", every=every)
 
     def update(w: Value, dw: Value, *more: Value, decay: float, **attributes: Any) -> list[Value]:
@@ -358,6 +361,7 @@ def lazy(optimizer: Optimizer) -> Optimizer:
     whereas Adam would move it by what it remembers. Corrections count all updates, not those of the row, as SparseAdam
     of PyTorch does. Other parameters, and slots of other shapes than their parameter, are updated as usual.
     """
+    _require_optimizer("lazy", optimizer)
 
     def update(w: Value, dw: Value, *more: Value, decay: float, **attributes: Any) -> list[Value]:
         *slots, rate, step = more
@@ -369,6 +373,11 @@ def lazy(optimizer: Optimizer) -> Optimizer:
         return [ops.where(occurs, now, old) if old.shape == w.shape else now for now, old in pairs]
 
     return replace(optimizer, update=update, needs_step=True, decays="by itself")
+
+
+def _require_optimizer(what: str, given: object) -> None:
+    if not isinstance(given, Optimizer):
+        raise OpError(f"{what}: {wrong_optimizer(given, __all__)}")
 
 
 def _rows_that_occur(dw: Value) -> Value:

@@ -184,9 +184,9 @@ class Classifier(ClassifierMixin, Estimator):
     def _weights_by_class(self) -> Any:
         """Return `class_weight` as scikit-learn takes it; a list or an array has them in the order of the classes."""
         given = self.class_weight
-        if isinstance(given, str | Mapping):
+        if isinstance(given, Mapping) or (isinstance(given, str) and given == "balanced"):
             return given
-        weights = np.asarray(given, np.float64)
+        weights = np.zeros(0) if isinstance(given, str) else np.asarray(given, np.float64)
         if self._kind == "labels" or weights.shape != self.classes_.shape:
             raise ValueError(f"class_weight={given!r} is not 'balanced', a mapping, or a weight for each class")
         return dict(zip(self.classes_.tolist(), weights.tolist(), strict=True))

@@ -9,6 +9,7 @@ import math
 import warnings
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from inspect import Signature, signature
 from numbers import Integral, Real
 from tempfile import gettempdir
 from typing import Any, Final, Self, cast
@@ -62,7 +63,42 @@ _COMPILED: Final = (
 """Parameters that take a new program or a new run; all others act at the next training."""
 
 
-class Estimator(BaseEstimator):
+_OTHER_NAMES: Final = {
+    "batch": "batch_size",
+    "device": "engine",
+    "epochs": "max_iter",
+    "layers": "hidden_layer_sizes",
+    "learning_rate": "learning_rate_init",
+    "lr": "learning_rate_init",
+    "patience": "n_iter_no_change",
+    "seed": "random_state",
+    "weight_decay": "alpha",
+}
+"""Parameters by the names that other packages give them."""
+
+
+class _Parameters(type):
+    """The type of estimators, which answers unknown parameters with known ones."""
+
+    @property
+    def __signature__(cls) -> Signature:
+        """The parameters of the constructor, for `help`."""
+        own = signature(cls.__init__)
+        return own.replace(parameters=list(own.parameters.values())[1:])
+
+    def __call__(cls, *given: Any, **options: Any) -> Any:
+        known = list(cls.__signature__.parameters)
+        odd = next((name for name in options if name not in known), None)
+        if odd is None:
+            return super().__call__(*given, **options)
+        if odd in ("solver", "optimizer"):
+            raise TypeError(f"{cls.__name__} has no parameter {odd!r}: it trains by AdamW, and a program= by any other")
+        other = _OTHER_NAMES.get(odd)
+        hint = f"; write {other}" if other else closest(odd, known) or f"; it has {', '.join(known)}"
+        raise TypeError(f"{cls.__name__} has no parameter {odd!r}{hint}")
+
+
+class Estimator(BaseEstimator, metaclass=_Parameters):
     """The parameters, which are those of scikit-learn's networks where these have them.
 
     Subclasses turn targets into the feed `y`, and have `_kind`: that of the targets. `_lengths` are the numbers of
@@ -381,6 +417,14 @@ class Estimator(BaseEstimator):
         for name, array in states.items():
             self._run.state[name] = array
 
+    def _require_kinds(self) -> None:
+        """Raise ValueError for a program that is no function, or callbacks that are no list."""
+        if self.program is not None and not callable(self.program):
+            shown = type(self.program).__name__
+            raise ValueError(f"program is a {shown}, and not a function of the numbers of features and outputs")
+        if not isinstance(self.callbacks, list | tuple):
+            raise ValueError(f"callbacks={self.callbacks!r} is no list; give callbacks=[…]")
+
     def _require_parameters(self) -> None:
         """Raise ValueError for a parameter that is none."""
         for name, least in (("alpha", 0.0), ("tol", -math.inf), ("dropout", 0.0)):
@@ -390,9 +434,11 @@ class Estimator(BaseEstimator):
             _require(name, getattr(self, name), Integral, 1)
         if self.batch_size != "auto":
             _require("batch_size", self.batch_size, Integral, 1)
-        sizes = [self.hidden_layer_sizes] if isinstance(self.hidden_layer_sizes, Integral) else self.hidden_layer_sizes
+        is_one = isinstance(self.hidden_layer_sizes, Integral | str)
+        sizes = [self.hidden_layer_sizes] if is_one else self.hidden_layer_sizes
         for size in cast(Sequence[object], sizes):
             _require("hidden_layer_sizes", size, Integral, 1)
+        self._require_kinds()
         if self.activation not in ACTIVATIONS:
             hint = closest(self.activation, ACTIVATIONS)
             raise ValueError(f"activation={self.activation!r} is none of {', '.join(ACTIVATIONS)}{hint}")

@@ -121,7 +121,7 @@ class Regressor(RegressorMixin, Estimator):
         return found[:, 0] if self._is_flat else found
 
     def _quantiles(self) -> tuple[float, ...]:
-        return tuple(float(share) for share in self.quantiles)
+        return tuple(float(share) for share in np.atleast_1d(np.asarray(self.quantiles, np.float64)))
 
     def _require_parameters(self) -> None:
         super()._require_parameters()
@@ -138,6 +138,8 @@ class Regressor(RegressorMixin, Estimator):
         return tags
 
     def _checked(self, x: Any, y: Any, *, reset: bool) -> tuple[Array, Array]:
+        if np.asarray(y).dtype.kind in "SU":
+            raise ValueError("y has texts, and a Regressor predicts numbers; a Classifier predicts classes of texts")
         rows, targets = self._rows(x, y, reset=reset, multi_output=True, y_numeric=True)
         numbers = targets.reshape(len(targets), -1)
         if reset:

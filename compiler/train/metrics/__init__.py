@@ -28,10 +28,25 @@ from compiler.train.metrics.regression import mean_squared_error as mean_squared
 from compiler.train.metrics.regression import r2 as r2
 from compiler.train.metrics.regression import root_mean_squared_error as root_mean_squared_error
 
+_OTHER_NAMES = {
+    "auc_pr": "average_precision",
+    "average_precision_score": "average_precision",
+    "balanced_accuracy_score": "balanced_accuracy",
+    "mae": "mean_absolute_error",
+    "mse": "mean_squared_error",
+    "pr_auc": "average_precision",
+    "rmse": "root_mean_squared_error",
+    "roc_auc": "auc",
+    "roc_auc_score": "auc",
+}
+"""Metrics by the names that other packages give them."""
+
 
 def __getattr__(name: str) -> object:
     from prograd_proto.spelling import no_name
 
+    if name.lower() in _OTHER_NAMES:
+        raise AttributeError(f"prograd.metrics has no {name!r}; write metrics.{_OTHER_NAMES[name.lower()]}")
     raise no_name("prograd.metrics", name, __dir__())
 
 
