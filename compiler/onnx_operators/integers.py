@@ -289,7 +289,7 @@ def scaled_product(call: Call, *bias: str) -> Tensor | None:
     Runtimes of ONNX multiply the integers of such pairs. A convolution may add a `bias`, which is a name in the graph.
     """
     sums, factor = _sums_of(call), call.made_by(1, "mul") if len(call.inputs) > 1 else None
-    codes = sums and sums.made_by(0, "quantize_linear")
+    codes = sums and _codes_of(sums)
     if sums is None or factor is None or codes is None or not _is_single(codes, 1) or not _is_single(sums, 2):
         return None
     zero, scales = sums.tensor(3), factor.tensor(1)
@@ -317,6 +317,14 @@ def scaled_with_bias(call: Call) -> Tensor | None:
         if made is not None and fits and len(call.walk.readers[call.inputs[number]]) == 1 and _sums_of(made):
             return scaled_product(made, vector_of(call, 1 - number))
     return None
+
+
+def _codes_of(sums: Call) -> Call | None:
+    """Return the op that quantised the left operand of a product, before ops that only choose or move codes."""
+    made = sums.producer(0)
+    while made is not None and made.op_type in ("max_pool2d", "reshape", "transpose"):
+        made = made.producer(0)
+    return made if made is not None and made.op_type == "quantize_linear" else None
 
 
 def _sums_of(call: Call) -> Call | None:

@@ -52,7 +52,7 @@ def _windows(
 def _max_pool(node: Node) -> Any:
     x, size = node.tensor(0), tuple(node.attribute("kernel_shape"))
     window = window_of(node, x, size)
-    if not node.wants(1) and not is_integer(x) and len(size) <= 3:
+    if not node.wants(1) and (not is_integer(x) or x.dtype == "uint8") and len(size) <= 3:
         try:
             return first(
                 ops.max_pool(

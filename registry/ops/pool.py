@@ -7,10 +7,11 @@ window never lies in the padding alone. An image without elements is refused.
 from __future__ import annotations
 
 from prograd_proto import TensorType
+from prograd_proto.dtypes import FLOATS
 from prograd_proto.tensor_types import Shape
 from registry.errors import require
 from registry.op import op
-from registry.shapes import require_equal_dtypes, require_float, show_shape
+from registry.shapes import require_dtype, require_equal_dtypes, require_float, show_shape
 from registry.spellings import Edges, Pair, as_tuple
 from registry.traits import example, follows
 from registry.value import Value
@@ -23,11 +24,11 @@ Numbers = tuple[int, ...]
 @example((1, 2, 2, 1), window=(1, 1), stride=(1, 1))
 @op
 def max_pool2d(x: Value, *, window: Pair, stride: Pair, padding: Edges = (0, 0, 0, 0)) -> TensorType:
-    """Return the maximum of x [n, h, w, c] in each window; padding never wins.
+    """Return the maximum of x [n, h, w, c], floats or uint8, in each window; padding never wins.
 
     The gradient goes to the first of equal maxima, in row-major order.
     """
-    require_float(x)
+    require_dtype(x, FLOATS | {"uint8"})
     return TensorType(x.dtype, _pooled(x.shape, window, stride, padding))
 
 

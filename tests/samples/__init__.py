@@ -223,6 +223,7 @@ WINDOWS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
 
 POOL = [
     *(sample("max_pool2d", distinct(x), **window) for x, _, window in WINDOWS),
+    *(sample("max_pool2d", typed("uint8", x), order=0, **window) for x, _, window in WINDOWS[:2]),
     *(sample("max_pool2d_input_gradient", distinct(x), y, **window) for x, y, window in WINDOWS),
     *(sample("max_pool2d_select", distinct(x), x, **window) for x, _, window in WINDOWS),
     *(sample("avg_pool2d", x, **window, count_include_pad=c) for x, _, window in WINDOWS for c in (False, True)),

@@ -18,7 +18,7 @@ from runtime.codegen.kernels.conv.pool_gradients import (
 from runtime.codegen.kernels.conv.pooling import Pool
 from runtime.codegen.kernels.steps import KernelSteps
 from runtime.codegen.machine import Target
-from runtime.codegen.rules.rule import RULES, CustomKernel, PlanSteps
+from runtime.codegen.rules.rule import FLOAT_DTYPES, RULES, CustomKernel, PlanSteps
 
 Types = Sequence[TensorType | None]
 
@@ -59,7 +59,7 @@ def _backwards(
     return pool.steps(partial(largest_gradient, pool), -(-pool.channels // pool.lanes))
 
 
-RULES["max_pool2d"] = CustomKernel(_forwards(lambda pool: pool.largest))
+RULES["max_pool2d"] = CustomKernel(_forwards(lambda pool: pool.largest), FLOAT_DTYPES | {"uint8"})
 RULES["max_pool2d_select"] = CustomKernel(_forwards(lambda pool: pool.selected))
 RULES["max_pool2d_input_gradient"] = CustomKernel(_backwards)
 RULES["avg_pool2d"] = CustomKernel(_forwards(lambda pool: pool.mean))

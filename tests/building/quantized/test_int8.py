@@ -155,6 +155,20 @@ def test_python_quantises_arrays_and_other_readers_get_the_numbers():
     np.testing.assert_allclose(found, numbers @ weight @ weight.T, rtol=1e-4, atol=1e-4)
 
 
+def test_maxima_before_a_product_are_those_of_codes():
+    assert run_command() == 0
+    desc = prograd.load("small.pb").program
+    entry = next(entry for entry in desc.entries if entry.name == "predict")
+    block = desc.blocks[entry.source_block]
+    types = {tensor.name: tensor.dtype for tensor in block.tensors}
+    makers = {op.outputs[0]: op for op in block.ops}
+    product = next(op for op in block.ops if op.type == "integer_matmul")
+    pool = makers[makers[product.inputs[0]].inputs[0]]
+    assert (pool.type, makers[pool.inputs[0]].type) == ("max_pool2d", "quantize_linear")
+    assert types[pool.outputs[0]] == types[product.inputs[0]]
+    assert sum(op.type == "quantize_linear" for op in block.ops) == 3
+
+
 def test_an_exported_model_has_pairs_around_products():
     onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
     from exporting.test_to_onnx import computed  # needs ONNX
@@ -171,7 +185,8 @@ def test_an_exported_model_has_pairs_around_products():
             x, w = (makers[name] for name in node.input[:2])
             assert (x.op_type, w.op_type) == ("DequantizeLinear", "DequantizeLinear")
             codes = makers[x.input[0]]
-            codes = makers[codes.input[0]] if codes.op_type == "Transpose" else codes
+            while codes.op_type in ("Transpose", "Reshape", "MaxPool"):
+                codes = makers[codes.input[0]]
             assert codes.op_type == "QuantizeLinear"
         assert node.op_type != "Conv" or len(node.input) == 3  # with its bias, which runtimes round to int32
     weights = [tensor for tensor in model.graph.initializer if tensor.data_type == onnx.TensorProto.UINT8]

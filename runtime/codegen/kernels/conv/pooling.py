@@ -82,8 +82,9 @@ class Pool(NamedTuple):
     def largest(self, context: KernelContext, image: Value, row: Value) -> None:
         """Write the maxima of an output row; NaN where the window has one."""
         f, (x, *_) = context.f, context.inputs
+        least = float("-inf") if self.element.is_float else 0
         for column, c, count, source in self.windows(context, image, row):
-            fold = Fold(f, *self.under(f, row, column), [f.constant(self.vector, float("-inf"))])
+            fold = Fold(f, *self.under(f, row, column), [f.constant(self.vector, least)])
             for i, j, [most] in fold:
                 fold.carry([maximum(self.seen(f, x, source, i, j, c, count), most)])
             f.store(fold.results[0], context.outputs[0] + self.place(f, image, row, column), c, count)

@@ -6,7 +6,7 @@ indices; forward and backward together take less.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -39,7 +39,7 @@ Under = tuple[int, int, Index, Index]
 def max_pool2d_rule(
     x: TensorType, *, window: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...]
 ) -> Types:
-    return types(pooled(x, window, stride, padding))
+    return types(pooled(x, window, stride, padding, dtypes=FLOATS | {"uint8"}))
 
 
 @kernel(max_pool2d_rule, rows=first_operand)
@@ -179,10 +179,15 @@ def avg_pool2d_input_gradient(
 
 
 def pooled(
-    x: TensorType, window: Numbers, stride: Numbers, padding: Numbers, counts_padding: bool = False
+    x: TensorType,
+    window: Numbers,
+    stride: Numbers,
+    padding: Numbers,
+    counts_padding: bool = False,
+    dtypes: Collection[str] = FLOATS,
 ) -> TensorType:
     """Return the type of the pooled x, an image of output positions; raise ProgramError for windows in the padding."""
-    require(x.rank == 4 and x.dtype in FLOATS, f"x is {x}; it must be of a float dtype, with four axes")
+    require(x.rank == 4 and x.dtype in dtypes, f"x is {x}; it must be of a float dtype, with four axes")
     n, height, width, channels = x.static_shape
     places = window_counts(height, width, window=window, stride=stride, padding=padding)
     fits = max(padding[0::2]) < window[0] and max(padding[1::2]) < window[1]
@@ -194,7 +199,7 @@ def pooled(
 
 def take_maxima(x: Array, window: Numbers, stride: Numbers, padding: Numbers, out: Array) -> None:
     """Fill `out` with the maximum under the window at every output position."""
-    out.fill(-np.inf)
+    out.fill(0 if out.dtype == np.uint8 else -np.inf)
     for _, _, inside, places in taps(x, out, window=window, stride=stride, padding=padding):
         np.maximum(x[inside], out[places], out=out[places])
 
