@@ -46,7 +46,7 @@ def test_all_tables_are_printed_unless_one_is_named(capsys):
     _, lowers, _ = run(capsys, "passes", "native")
     _, together, _ = run(capsys, "passes")
     assert together == f"{compiles}\n{plans}\n{lowers}"
-    assert "   given         inference forms, nothing dead, rounded, bound, " in plans
+    assert "   given         inference forms, nothing dead, with codes, rounded, bound, " in plans
 
 
 def test_a_program_reads_the_same_as_json(capsys):
