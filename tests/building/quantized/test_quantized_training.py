@@ -146,6 +146,47 @@ def test_quantize_gives_the_bits_that_the_evaluations_of_training_saw(engine: st
     np.testing.assert_array_equal(before.predict(images)["logits"], after.predict(images)["logits"])
 
 
+def drawn(seed: int) -> Program:
+    """Return a random network of images: convolutions, some depthwise, norms, poolings and dense layers."""
+    rng = np.random.default_rng(seed)
+    program = Program("drawn", seed=seed)
+    x, label = program.input("x", "float32", ("batch", 8, 8, 3)), program.input("label", "int64", ("batch",))
+    for i in range(int(rng.integers(1, 4))):
+        deep = int(x.shape[-1])
+        is_depthwise, wide = bool(i and rng.random() < 0.4), int(rng.integers(3, 21))
+        x = layers.conv(x, f"conv{i}", deep if is_depthwise else wide, groups=deep if is_depthwise else 1)
+        x = layers.batch_norm(x, f"norm{i}") if rng.random() < 0.6 else x
+        x = [ops.relu, ops.gelu, ops.tanh][rng.integers(3)](x)
+        x = ops.max_pool2d(x, window=2, stride=2) if rng.random() < 0.4 else x
+    x = (
+        ops.mean(x, axis=(1, 2))
+        if rng.random() < 0.5
+        else ops.reshape(x, shape=("batch", int(np.prod(x.shape[1:], dtype=int))))
+    )
+    x = ops.relu(layers.dense(x, "hidden", int(rng.integers(5, 40)))) if rng.random() < 0.7 else x
+    logits = layers.dense(x, "head", 4)
+    program.minimize(ops.softmax_cross_entropy(logits, label), sgd(0.05))
+    program.outputs(logits=logits)
+    return program
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(30))
+def test_random_networks_have_the_bits_of_their_evaluations(seed: int, tmp_path: Path):
+    drawn(seed).compile(batch=16, qat="int8").save(tmp_path / "learns.pb")
+    rows = {"x": ROWS["image"][:16], "label": ROWS["label"][:16]}
+    for engine in ENGINES:
+        run = prograd.load(tmp_path / "learns.pb", engine=engine)
+        for _ in range(3):
+            run.step(rows)
+        program = Program.load(tmp_path / "learns.pb")
+        program.quantize("int8", run=run)
+        small = prograd.Run(program.compile(), engine=engine)
+        for entry, name, feeds in (("predict", "logits", {"x": rows["x"]}), ("evaluate", "loss", rows)):
+            found, wanted = (each.step(feeds, entry=entry)[name] for each in (small, run))
+            np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.usefixtures("home")
 def test_quantize_in_python_gives_the_same_and_needs_no_rows():
     assert compiler(QUANTIZE.split()[1:]) == 0
