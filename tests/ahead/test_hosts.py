@@ -217,3 +217,12 @@ def test_the_runtime_in_c_is_clean_under_sanitizers(tmp_path):
     assert hash_of_example("native.avx2") in said
     sources = [path.name for path in folder.glob("prograd*.c")]
     subprocess.run(["cc", "-std=c99", "-O2", "-Werror", "-fanalyzer", "-c", *sources], cwd=folder, check=True)
+
+
+@pytest.mark.thorough
+@needs_cc
+@pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
+def test_the_runtime_in_c_is_clean_under_valgrind(tmp_path):
+    folder = built(DIGITS, tmp_path / "out", "--cpu", "sse2")  # valgrind 3.19 lacks an instruction of AVX
+    checked = ("valgrind", "-q", "--leak-check=full", "--error-exitcode=9")
+    assert hash_of_example("native.sse2") in compiled(folder, "example.c", "-g", run=checked)
