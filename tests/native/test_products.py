@@ -12,12 +12,12 @@ from native.made import check
 
 from prograd import Program, Run, constant, sgd
 from registry import Value
-from registry.ops import einsum, matmul, mean, outer_sum, relu
+from registry.ops import einsum, matmul, mean, outer_sum, relu, transpose
 from runtime.codegen.emit.partition import partitioned
 from runtime.codegen.kernels.matmul.shape import ProductShape, is_halved
 from runtime.codegen.kernels.nest import Nest
 from runtime.codegen.machine import target
-from runtime.engines.native.cpu import this_machine
+from runtime.engines.native.cpu import instruction_sets, this_machine
 
 NEAR = {"float32": 1e-5, "float64": 2e-14}
 """Relative to the largest element: long sums of numbers of both signs are smaller than what is added."""
@@ -130,3 +130,42 @@ def test_a_gradient_of_a_product_of_two_rows_of_one_matrix_has_a_depth_of_one(k:
         run.train(data=rows, shuffle=False)
         states.append(run.states.arrays["w"])
     np.testing.assert_allclose(states[1], states[0], rtol=NEAR["float32"])
+
+
+def torch_layer(x: Value, w: Value, b: Value) -> list[Value]:
+    """A layer whose weights are stored by outputs, on rows that are computed where they are read, or kept."""
+    h = relu(x)
+    y = matmul(h, w, transpose_b=True)
+    return [relu(y + b), y, matmul(x, w, transpose_b=True)]
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize(("k", "n"), [(1, 17), (7, 2), (100, 33), (256, 64)])
+def test_few_rows_by_weights_as_they_lie_have_equal_bits_everywhere(rows: int, k: int, n: int, dtype: str):
+    operands = [of(rows, k, dtype=dtype), of(n, k, dtype=dtype), of(n, dtype=dtype)]
+    sets = [each for each in map(target, instruction_sets()) if each.fma]
+    ways = [(each, threads) for each in sets for threads in (1, 2)]
+    first, *others = [check(torch_layer, operands, each, NEAR[dtype], threads) for each, threads in ways]
+    for found in others:
+        for a, b in zip(first, found, strict=True):
+            np.testing.assert_array_equal(a, b)
+    check(torch_layer, operands, target("sse2"), NEAR[dtype])
+
+
+@pytest.mark.parametrize("rows", [2, 4])
+def test_few_rows_have_the_bits_of_their_op_wherever_its_operands_lie(rows: int):
+    """Rows that are a slice of another tensor, and weights that are the transpose of one, are read or copied alike."""
+    x, w = of(2 * rows, 64), of(64, 48)
+
+    def sliced(x: Value, w: Value) -> list[Value]:
+        return [matmul(x[:rows], transpose(w), transpose_b=True)]
+
+    def beside(x: Value, w: Value) -> list[Value]:
+        half, turned = x[:rows], transpose(w)
+        return [matmul(half, turned, transpose_b=True), half, turned]
+
+    found, *_ = check(sliced, [x, w], this_machine(), NEAR["float32"])
+    again, *_ = check(beside, [x, w], this_machine(), NEAR["float32"])
+    np.testing.assert_array_equal(found, again)

@@ -46,7 +46,7 @@ class Network:
         shape = (made.vocabulary, made.width)
         name = self._prefix + names.codes if made.tied else "lm_head.weight"
         head = self._states.weight(name, shape, of_codes=True)
-        return _product(x, head)
+        return ops.matmul(x, head, transpose_b=True)
 
     def require_all_read(self) -> None:
         """Raise CompileError for a tensor of the folder that no layer reads."""
@@ -118,7 +118,7 @@ class Network:
         if _is_gpt2(self.made):
             y = ops.matmul(x, self._weight(f"{name}.weight", (inputs, size)))
         else:
-            y = _product(x, self._weight(f"{name}.weight", (size, inputs)))
+            y = ops.matmul(x, self._weight(f"{name}.weight", (size, inputs)), transpose_b=True)
         return y + self._weight(f"{name}.bias", (size,)) if bias else y
 
     def _norm(self, x: Value, name: str) -> Value:
@@ -166,17 +166,6 @@ def _prefix(made: Architecture, weights: Weights) -> str:
     if not _is_gpt2(made):
         return "model."
     return "transformer." if "transformer.wte.weight" in weights.tensors else ""
-
-
-def _product(x: Value, weight: Value) -> Value:
-    """Return x [..., inputs] times a weight [outputs, inputs].
-
-    A single position is a column: the rows of the weight are then read as they lie, by a sum along each.
-    """
-    if x.shape[:-1] != (1, 1):
-        return ops.matmul(x, weight, transpose_b=True)
-    column = ops.matmul(weight, ops.reshape(x, shape=(x.shape[-1], 1)))
-    return ops.reshape(column, shape=(1, 1, weight.shape[0]))
 
 
 def _rounded_to(number: float, dtype: str) -> float:

@@ -72,17 +72,23 @@ def product_shape(kernel: GroupKernel) -> ProductShape:
     shape = ProductShape(
         Nest((*around, m, domain[-1]), kept), m, domain[-1], k, left, right, computed=computed, depth=depth
     )
+    if kernel.additions is Additions.LANES and domain[-1] > 1:
+        return _exchanged(shape)
     is_column = domain[-1] == 1 < m and kernel.additions is not Additions.LANES
     return _transposed(shape) if is_column and (depth or left[0] == 1 != left[1]) else shape
 
 
 def _transposed(shape: ProductShape) -> ProductShape:
     """Return one column as a row along the left operand, if all tensors that are read with it allow that."""
+    exchanged = _exchanged(shape)
+    return exchanged if all(step[-1] in (0, 1) for step in exchanged.loops.strides.values()) else shape
+
+
+def _exchanged(shape: ProductShape) -> ProductShape:
+    """Return a product with its operands exchanged, and rows and columns with them."""
     computed = shape.computed
     steps = {name: (*step[:-2], step[-1], step[-2]) for name, step in shape.loops.strides.items()}
     steps[LEFT], steps[RIGHT] = steps[RIGHT], steps[LEFT]
-    if any(step[-1] not in (0, 1) for step in steps.values()):
-        return shape
     loops = Nest((*shape.loops.extents[:-2], shape.n, shape.m), steps)
     (row, left), (right, column) = shape.left, shape.right
     return ProductShape(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Final, NamedTuple
 
@@ -34,6 +35,10 @@ MIN_HALVED_DEPTH: Final = 128
 """Least depth that is split into halves."""
 
 
+MOST_FEW_ROWS: Final = 4
+"""Upper bound on the rows of a product that reads its weights as they lie: more take longer than copies of weights."""
+
+
 class ProductShape(NamedTuple):
     """A product as matrices.
 
@@ -41,7 +46,8 @@ class ProductShape(NamedTuple):
         loops: loops around it, and its rows and columns.
         m, n, k: rows, columns, depth; the depth of bfloat16 operands counts pairs.
         left, right: strides of its operands, in their elements.
-        is_transposed: True if operands are exchanged, and rows and columns with them: one column is computed as a row.
+        is_transposed: True if operands are exchanged, and rows and columns with them: one column is computed as a row,
+            and few rows as columns.
         computed: True for the left and the right operand if it is computed where it is packed.
         depth: number of elements of the depth, if they are bfloat16; otherwise 0.
     """
@@ -110,6 +116,19 @@ class ProductShape(NamedTuple):
     @property
     def _batch(self) -> int:
         return self.k * (self.m + self.n) if self.is_of_weights else self.m * (self.k + self.n)
+
+
+def is_of_few_rows(left: Sequence[int], right: Sequence[int], domain: Sequence[int]) -> bool:
+    """Return True for few rows times one matrix, if the elements of both along the depth are contiguous.
+
+    Args:
+        left: strides of the left operand along the domain, and along the depth.
+        right: those of the right operand.
+        domain: shape of the result.
+    """
+    is_one_matrix = not any(right[:-2])
+    along_depth = left[-1] == right[-1] == 1 != right[-2]
+    return is_one_matrix and along_depth and prod(domain[:-1]) <= MOST_FEW_ROWS and domain[-1] > 1
 
 
 def is_halved(shape: ProductShape, bits: int) -> bool:

@@ -1,12 +1,13 @@
 """Additions: the order in which each product adds, determined by the program alone.
 
 An element of a product is a sum along the depth. It is one chain of blocks, or two halves of the depth that threads
-compute separately, or it is computed in the lanes of a vector if the result has one column: see `Additions`. The choice
-follows from the shapes of the operands, and from the axes along which they would be contiguous if nothing were copied:
-the search for these goes back through views, transposes, slices, and tensors that were moved to a file and back.
-Fetches, memory plans and other readers decide whether such an operand is really copied, and which nodes are in a group
-with the product; therefore strides and loops of the generated code decide nothing here. For results of one column, the
-op alone decides, and operands with another layout are copied: see `lowering.resolve_views`.
+compute separately, or it is computed in the lanes of a vector if the result has one column, or few rows: see
+`Additions`. The choice follows from the shapes of the operands, and from the axes along which they would be contiguous
+if nothing were copied: the search for these goes back through views, transposes, slices, and tensors that were moved to
+a file and back. Fetches, memory plans and other readers decide whether such an operand is really copied, and which
+nodes are in a group with the product; therefore strides and loops of the generated code decide nothing here. For
+results of one column or few rows, the op alone decides, and operands with another layout are copied: see
+`lowering.resolve_views`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from math import prod
 from typing import NamedTuple
 
 from runtime.codegen.ir import DTYPES
-from runtime.codegen.kernels.matmul.shape import ProductShape, is_halved, shares_panels
+from runtime.codegen.kernels.matmul.shape import ProductShape, is_halved, is_of_few_rows, shares_panels
 from runtime.codegen.kernels.moves import Layout, row_major
 from runtime.codegen.kernels.nest import Nest
 from runtime.codegen.lowering.control import shared_arguments
@@ -76,13 +77,19 @@ class _Orders:
             shape = self._shape(node, layouts)
             self._shapes[key] = _of_pairs(shape) if is_paired else shape
         shape = self._shapes[key]
-        if shape.n == 1 < shape.m:
+        if shape.n == 1 < shape.m or (not is_paired and self._is_of_few_rows(node)):
             return Additions.LANES
         right = self._block.root[node.inputs[0 if shape.is_transposed else 1]]
         if shares_panels(shape, is_prepacked=right in self._invariant):
             return Additions.CHAIN
         bits = DTYPES[self._block.types[node.outputs[0]].dtype].bits
         return Additions.HALVES if is_halved(shape, bits) else Additions.CHAIN
+
+    def _is_of_few_rows(self, node: Node) -> bool:
+        types = self._block.types
+        factors = self._factors(node, *(_plain(types[name].static_shape) for name in node.inputs))
+        assert factors is not None, "operands without gaps are always taken"
+        return is_of_few_rows(factors.left, factors.right, types[node.outputs[0]].static_shape)
 
     def _shape(self, node: Node, layouts: list[Layout]) -> ProductShape:
         """Return a product as matrices; axes along which the right operand is the same become one axis of rows.

@@ -32,7 +32,7 @@ from runtime.codegen.lowering.group_kernel import GroupKernel, kernel_of
 from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.instructions import instructions
 from runtime.codegen.lowering.lowered_block import LoweredBlock
-from runtime.codegen.lowering.nodes import Node, Nodes
+from runtime.codegen.lowering.nodes import Additions, Node, Nodes
 from runtime.codegen.lowering.producers import can_produce, has_slot, reader_of
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import Pointwise, Product, Rule
@@ -248,15 +248,16 @@ class _Recomputation:
         return not self.block.block.desc.updates and read <= {*self.block.state_of, *self.block.constants}
 
     def _stays_narrow(self, group: Group, nodes: Sequence[Node]) -> bool:
-        """Return True if nodes widen a weight of few bits, or one of 16 bits for a product of one column.
+        """Return True if nodes widen a weight of few bits, or one of 16 bits for a product in lanes.
 
-        A column reads each element once, so that half the bytes take half the time, and widening them in registers
-        takes none.
+        Such a product reads each element once, so that half the bytes take half the time, and widening them in
+        registers takes none.
         """
         [first, *others] = nodes
         dtypes = ("bfloat16", "float16")
         is_widening = not others and first.op.type == "cast" and self.types[first.inputs[0]].dtype in dtypes
-        return self._is_narrow(first) or (is_widening and group.domain[-1:] == (1,))
+        in_lanes = self.block.additions.get(group.nodes[0].outputs[0]) is Additions.LANES
+        return self._is_narrow(first) or (is_widening and in_lanes)
 
     def _chain(self, name: str, group: Group, row_values: Collection[str]) -> list[Node] | None:
         """Return the nodes of the group that compute a tensor, in order, if they are few and cheap.

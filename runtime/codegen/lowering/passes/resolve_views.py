@@ -16,6 +16,7 @@ from dataclasses import replace
 from math import prod
 
 from prograd_proto.dtypes import ITEM_BYTES
+from runtime.codegen.kernels.matmul.shape import is_of_few_rows
 from runtime.codegen.kernels.moves import Layout, row_major
 from runtime.codegen.kernels.nest import nest
 from runtime.codegen.lowering.lowered_block import LoweredBlock
@@ -114,7 +115,9 @@ class _Views:
             before, after = (node.rule.factors(*operands, **node.attributes) for operands in (plain, read))
             if before is None or after is None or not _is_contiguous(after, before, domain):
                 return False
-            return domain[-1] > 1 or _keeps_column(after, before)
+            is_paired = types[node.inputs[0]].dtype == "bfloat16"
+            in_lanes = domain[-1] == 1 or (not is_paired and is_of_few_rows(before.left, before.right, domain))
+            return not in_lanes or _keeps_depth(after, before)
         if isinstance(node.rule, Pointwise | Reduction):
             name = node.inputs[0] if isinstance(node.rule, Reduction) else node.outputs[0]
             return _has_contiguous_runs(
@@ -132,8 +135,8 @@ def _is_contiguous(factors: Factors, plain: Factors, domain: tuple[int, ...]) ->
     return beside and _loops_around(factors, domain) <= _loops_around(plain, domain)
 
 
-def _keeps_column(factors: Factors, plain: Factors) -> bool:
-    """Return True if operands of a product of one column are contiguous along the same axes as copies."""
+def _keeps_depth(factors: Factors, plain: Factors) -> bool:
+    """Return True if operands of a product in lanes are contiguous along the same axes as copies."""
     is_left = (factors.left[-1] == 1) == (plain.left[-1] == 1)
     return is_left and (factors.depth == 1 or factors.right[-1] == 1)
 
