@@ -20,7 +20,7 @@ sys.path.insert(0, {tests!r})
 from pathlib import Path
 from mutations import good_programs, mutated, outcome
 import runtime.runs.run, runtime.commands.execute, runtime.engines.reference.engine
-import runtime.engines.reference.threads.at_once, runtime.engines.reference.threads.lanes
+import runtime.engines.reference.threads.in_phases, runtime.engines.reference.threads.lanes
 
 noted, watching = set(), False
 ACTS = ("os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen", "pickle.find_class",
