@@ -107,7 +107,8 @@ def test_a_hostile_encoding_ends_every_verb_with_a_sentence_and_a_code(here: Pat
         for rows in ([{key: values[i] for key, values in TABLE.items()} for i in (1, 2)], TABLE):
             with suppress(prograd.ExecutionError, ProgramError):
                 prograd.load("m.pb", engine="reference").predict(rows)
-    assert {0, 3} <= ended
+    assert 3 in ended
+    assert first or 0 in ended, "some encodings are harmless"
 
 
 @pytest.mark.sampled(3)

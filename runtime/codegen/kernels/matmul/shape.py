@@ -39,6 +39,10 @@ MOST_FEW_ROWS: Final = 4
 """Upper bound on the rows of a product that reads its weights as they lie: more take longer than copies of weights."""
 
 
+LEAST_WEIGHTS: Final = 4096
+"""Elements of weights from which on few rows read them as they lie; the code for smaller ones should be short."""
+
+
 class ProductShape(NamedTuple):
     """A product as matrices.
 
@@ -118,15 +122,16 @@ class ProductShape(NamedTuple):
         return self.k * (self.m + self.n) if self.is_of_weights else self.m * (self.k + self.n)
 
 
-def is_of_few_rows(left: Sequence[int], right: Sequence[int], domain: Sequence[int]) -> bool:
+def is_of_few_rows(left: Sequence[int], right: Sequence[int], depth: int, domain: Sequence[int]) -> bool:
     """Return True for few rows times one matrix, if the elements of both along the depth are contiguous.
 
     Args:
         left: strides of the left operand along the domain, and along the depth.
         right: those of the right operand.
+        depth: the depth.
         domain: shape of the result.
     """
-    is_one_matrix = not any(right[:-2])
+    is_one_matrix = not any(right[:-2]) and depth * domain[-1] >= LEAST_WEIGHTS
     along_depth = left[-1] == right[-1] == 1 != right[-2]
     return is_one_matrix and along_depth and prod(domain[:-1]) <= MOST_FEW_ROWS and domain[-1] > 1
 

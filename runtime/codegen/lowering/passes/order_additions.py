@@ -89,7 +89,7 @@ class _Orders:
         types = self._block.types
         factors = self._factors(node, *(_plain(types[name].static_shape) for name in node.inputs))
         assert factors is not None, "operands without gaps are always taken"
-        return is_of_few_rows(factors.left, factors.right, types[node.outputs[0]].static_shape)
+        return is_of_few_rows(factors.left, factors.right, factors.depth, types[node.outputs[0]].static_shape)
 
     def _shape(self, node: Node, layouts: list[Layout]) -> ProductShape:
         """Return a product as matrices; axes along which the right operand is the same become one axis of rows.

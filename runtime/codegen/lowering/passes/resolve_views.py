@@ -116,7 +116,9 @@ class _Views:
             if before is None or after is None or not _is_contiguous(after, before, domain):
                 return False
             is_paired = types[node.inputs[0]].dtype == "bfloat16"
-            in_lanes = domain[-1] == 1 or (not is_paired and is_of_few_rows(before.left, before.right, domain))
+            in_lanes = domain[-1] == 1 or (
+                not is_paired and is_of_few_rows(before.left, before.right, before.depth, domain)
+            )
             return not in_lanes or _keeps_depth(after, before)
         if isinstance(node.rule, Pointwise | Reduction):
             name = node.inputs[0] if isinstance(node.rule, Reduction) else node.outputs[0]
