@@ -39,6 +39,9 @@ MOST_FEW_ROWS: Final = 4
 """Upper bound on the rows of a product that reads its weights as they lie: more take longer than copies of weights."""
 
 
+MOST_NEAR_ELEMENTS: Final = 6144
+"""Elements of three and four rows that stay in the nearest cache while rows of weights go by."""
+
 LEAST_WEIGHTS: Final = 4096
 """Elements of weights from which on few rows read them as they lie; the code for smaller ones should be short."""
 
@@ -131,9 +134,10 @@ def is_of_few_rows(left: Sequence[int], right: Sequence[int], depth: int, domain
         depth: the depth.
         domain: shape of the result.
     """
-    is_one_matrix = not any(right[:-2]) and depth * domain[-1] >= LEAST_WEIGHTS
-    along_depth = left[-1] == right[-1] == 1 != right[-2]
-    return is_one_matrix and along_depth and prod(domain[:-1]) <= MOST_FEW_ROWS and domain[-1] > 1
+    rows, is_one_matrix = prod(domain[:-1]), not any(right[:-2]) and domain[-1] > 1
+    along_depth = left[-1] == right[-1] == 1 != right[-2] and depth * domain[-1] >= LEAST_WEIGHTS
+    is_near = rows <= 2 or (rows <= MOST_FEW_ROWS and rows * depth <= MOST_NEAR_ELEMENTS)
+    return is_one_matrix and along_depth and is_near
 
 
 def is_halved(shape: ProductShape, bits: int) -> bool:
