@@ -376,8 +376,8 @@ def _number_fill(name: str, fill: str | float, *, whole: bool) -> float:
         exact = int(fill) if whole and number.is_integer() and abs(number) >= 1 << 53 else number
     except (OverflowError, ValueError):
         raise DataError(
-            f"{name!r} is a column of numbers, and {fill!r} for a missing one is none; "
-            "say a number, mean, median, or drop for the row"
+            f"{name!r} is a column of numbers; for a missing one say a number, mean, median, or drop for the row, not "
+            f"{fill!r}{'; each column has an option of its own' if '=' in str(fill) else ''}"
         ) from None
     return exact
 

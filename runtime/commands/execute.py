@@ -149,7 +149,7 @@ def perform(options: argparse.Namespace) -> Performed:
                 arrays, fields = _run_over(options, run, entry, feeds, names, between)
         if trace is not None:
             trace.write(force=options.force)
-        given = decoded(run, columns, arrays)
+        given = {} if options.out else decoded(run, columns, arrays)
     if not options.out and _is_first(run):
         give(wanted, given, force=options.force, classes=lambda n: _class_names(run, n))
     _save(options, run)

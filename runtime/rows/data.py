@@ -52,7 +52,8 @@ class Data:
         self._program = program
         if file is not None and file.suffix.lower() in OTHER_FORMS:
             read = "rows are read from .safetensors, .npz, .csv, .jsonl and .parquet files"
-            packed = "; compiler data pack makes one of it" if file.suffix.lower() in PACKED else ""
+            like = f" {file} --like {program.data.file}" if program.data.encoding else ""
+            packed = f"; compiler data pack{like} makes one of it" if file.suffix.lower() in PACKED else ""
             raise DataError(f"{file}: {way_from(file) or read + packed}")
         if file is not None and file.is_dir():
             inside = file / "part-*.safetensors"

@@ -256,8 +256,12 @@ REFUSED = [
     (("--missing", "*=drop", "--split", "a=0.01"), "split a=0.01: of 4 rows that is none"),
     (
         ("--missing", "age=x"),
-        "'age' is a column of numbers, and 'x' for a missing one is none; "
-        "say a number, mean, median, or drop for the row",
+        "'age' is a column of numbers; for a missing one say a number, mean, median, or drop for the row, not 'x'",
+    ),
+    (
+        ("--missing", "age=median,city=none"),
+        "'age' is a column of numbers; for a missing one say a number, mean, median, or drop for the row, not "
+        "'median,city=none'; each column has an option of its own",
     ),
     (
         ("--missing", "*=drop", "--join", "x=city"),

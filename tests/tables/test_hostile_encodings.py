@@ -216,8 +216,7 @@ def test_a_number_that_overflows_when_it_is_scaled_is_named(here: Path):
         ({"text": {"note": 1 << 21}}, prograd.UsageError,
          "text: a row of 'note' has 2097152 numbers; at most 1048576 are supported"),
         ({"missing": {"age": float("nan")}}, prograd.DataError,
-         "'age' is a column of numbers, and nan for a missing one is none; say a number, mean, median, or drop for the "
-         "row"),
+         "'age' is a column of numbers; for a missing one say a number, mean, median, or drop for the row, not nan"),
     ],
 )  # fmt: skip
 def test_packing_refuses_what_no_reader_takes(here: Path, options: dict[str, object], error: type, said: str):

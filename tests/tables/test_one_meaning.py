@@ -151,7 +151,7 @@ def test_an_output_that_may_be_of_either_label_is_given_with_a_warning(tmp_path:
     assert abs(found["second"]).max() < 3
     assert [record.message for record in caplog.records if "may predict" in record.message] == [
         "the output 'second' may predict price or rent, and is given as the program computes it, not in units of the "
-        "column; give it the name of the column, or ask for --decode second=price"
+        "column; give it the name of the column, or take prograd.data.decode(found['second'], 'price', file)"
     ]
 
 

@@ -95,6 +95,15 @@ def by_hand(run: prograd.Run, rows: list[dict[str, object]]) -> np.ndarray:
     return run.predict(feeds, raw=False)["probabilities"]
 
 
+def test_a_column_that_is_named_for_a_result_is_that_of_its_table(capsys):
+    classifier()
+    table("new.csv", penguins(5, seed=7))
+    assert predict("--data", "new.csv", "--out", "plain.csv") == 0
+    assert predict("--data", "new.csv", "--out", "named.csv", "--decode", "probabilities=species") == 0
+    assert capsys.readouterr().err == ""
+    assert read("named.csv") == read("plain.csv")
+
+
 @pytest.mark.parametrize("engine", ["reference", "native"])
 def test_a_table_of_new_rows_becomes_a_table_of_classes_and_probabilities(engine: str, capsys):
     classifier()

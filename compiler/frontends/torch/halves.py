@@ -72,7 +72,7 @@ def numpy_of(tensor: Any) -> Array:
 
 
 def _widened(x: Any) -> Any:
-    if isinstance(x, list | tuple):
+    if type(x) in (list, tuple):  # an extent is a tuple with names
         return type(x)(map(_widened, x))
     return cast_to(x, _wide(x.dtype)) if isinstance(x, Arranged) else x
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
+from prograd_proto.wording import as_asked
 from runtime.dtypes import Array
 from runtime.entries import BoundEntry, find_entry
 from runtime.errors import UsageError
@@ -186,13 +187,13 @@ def _warn_if_scaled(answer: Answer, labels: list[Column], shape: tuple[int, ...]
     """Warn of a fetch with one float that may predict a scaled label, and is given as it is."""
     scaled = [label.name for label in labels if label.kind == "number" and label.changes_numbers]
     if scaled and shape in ((), (1,)):
+        python = f"take prograd.data.decode(found[{answer.fetch!r}], {scaled[0]!r}, file)"
         _log.warning(
             "the output %r may predict %s, and is given as the program computes it, not in units of the column; "
-            "give it the name of the column, or ask for --decode %s=%s",
+            "give it the name of the column, or %s",
             answer.fetch,
             " or ".join(scaled),
-            answer.fetch,
-            scaled[0],
+            as_asked(f"ask for --decode {answer.fetch}={scaled[0]}", python),
         )
 
 
