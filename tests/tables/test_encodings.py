@@ -168,6 +168,13 @@ def test_subwords_are_those_of_the_tokenizer_and_come_back():
     assert prograd.data.decode(found, "text", "rows.safetensors").tolist() == ["newest lower", "日"]
 
 
+def test_subwords_are_no_fewer_than_the_bytes():
+    pytest.importorskip("tokenizers")
+    with pytest.raises(prograd.UsageError) as caught:
+        packed({"text": ["a b", "b a"] * 30, "n": list(range(60))}, bpe={"text": 12}, vocabulary=200)
+    assert str(caught.value) == "vocabulary 200: byte-pair encoding begins with 256 bytes, so say 256 or more"
+
+
 def test_hashed_words_need_no_vocabulary_and_count_as_they_occur():
     texts = ["The cat, the hat", "Ünï x", ""]
     packed({"text": texts, "n": [0, 1, 2]}, hash={"text": 1000})

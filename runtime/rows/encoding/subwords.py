@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from runtime.dtypes import Array
-from runtime.errors import DataError
+from runtime.errors import DataError, UsageError
 from runtime.extras import extra
 
 _BYTES: Final = "ByteLevel"
@@ -21,10 +21,15 @@ _BYTES: Final = "ByteLevel"
 
 
 def trained_tokenizer(texts: Iterable[str], size: int) -> str:
-    """Return a byte-level BPE tokenizer as JSON, with at most `size` subwords, but all 256 bytes, of these texts."""
+    """Return a byte-level BPE tokenizer as JSON, with at most `size` subwords of these texts, at least the 256 bytes.
+
+    Raises UsageError for a smaller size.
+    """
+    if size < 256:
+        raise UsageError(f"vocabulary {size}: byte-pair encoding begins with 256 bytes, so say 256 or more")
     module = extra("tokenizers", "text", "byte-pair encoding")
     made = module.ByteLevelBPETokenizer()
-    made.train_from_iterator(texts, vocab_size=max(size, 256), min_frequency=2, show_progress=False)
+    made.train_from_iterator(texts, vocab_size=size, min_frequency=2, show_progress=False)
     return made._tokenizer.to_str()
 
 
