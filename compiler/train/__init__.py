@@ -17,7 +17,7 @@ settings             names of other libraries for the settings of optimizers
 shards               marks of what the shards of a batch have in common
 trust_ratios         optimizers with statistics of a whole parameter: LAMB, LARS, Adafactor
 weighted_means       means over steps, weighted by the terms that count in each
-wrong_optimizers     what users take for optimizers: names, and functions that make them
+wrong_optimizers     sentences about names and functions in place of optimizers
 written_ops          ops in the place of others in a growing block
 metrics/             metrics over the rows of an epoch
 """

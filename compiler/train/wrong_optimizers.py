@@ -1,4 +1,4 @@
-"""What users take for optimizers: their names, and the functions that make them."""
+"""Sentences about names and functions that users pass in place of optimizers."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def shard_steps(program: pb.ProgramDesc, bound: BoundEntry) -> ShardSteps:
     parts = [name for op in reduces for name in op.inputs]
     roots = [name for op in reduces for name in op.outputs]
     types = {tensor.name: type_of(tensor) for tensor in block.tensors}
-    ops = _needed(block.ops[:first], parts)
+    ops = _sums_of(block)
     feeds, ops, more = _fed(bound, block, ops, shards, _own_slices(ops, _sums_of(second)))
     types |= more
     made = {f"sum_{i}": name for i, name in enumerate(parts)}

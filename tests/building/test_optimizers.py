@@ -337,7 +337,7 @@ LAZY: dict[str, tuple[Callable[[], Optimizer], by_hand.Rule, float]] = {
 @pytest.mark.parametrize("engine", ["reference", "native"])
 @pytest.mark.parametrize("name", LAZY)
 def test_a_lazy_optimizer_moves_the_rows_that_occur_and_no_others(name: str, engine: str):
-    """Of each row the oracle keeps its own slots, and calls the rule only in the steps where the row occurs."""
+    """The oracle has separate slots for each row, and applies the rule to a row only in steps where the row occurs."""
     optimizer, rule, rate = LAZY[name]
     rng = np.random.default_rng(1)
     start, words = rng.normal(size=(9, 2, 4)), rng.integers(0, 8, (20, 3))  # the last row never occurs

@@ -1,4 +1,4 @@
-"""What sums of products of codes lack to be sums of products of differences from zero points.
+"""Corrections that turn sums of products of codes into sums of products of differences from zero points.
 
 With the codes x and w, their zero points p and q, v = w - 128 and r = q - 128, a sum over a window of n elements is
 

@@ -23,7 +23,7 @@ INSTRUCTIONS: Final = {128: "sse2.pmadd.wd", 256: "avx2.pmadd.wd", 512: "avx512.
 """Names of the instruction for pairs by the bits of its vectors, as LLVM spells them."""
 
 SIGN: Final = 128
-"""What a code of the right operand is above the signed byte in a word of four."""
+"""Difference between a code of the right operand and the signed byte that stands for it in a word of four."""
 
 
 def elements_of_word(target: Target) -> int:
