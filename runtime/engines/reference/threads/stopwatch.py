@@ -31,10 +31,6 @@ class Stopwatch:
         """Return a spell for each call of the last step, in their order."""
         return list(map(Spell, count(), self._start, self._stop, map(self._number, self._thread)))
 
-    def seconds(self) -> list[float]:
-        """Return the seconds of each call in the last step."""
-        return [stop - start for start, stop in zip(self._start, self._stop, strict=True)]
-
     def _watched(self, i: int, call: Call) -> Call:
         start, stop, thread = self._start, self._stop, self._thread
 
