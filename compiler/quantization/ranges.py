@@ -18,6 +18,7 @@ from runtime.rows.rows import Rows
 from runtime.rows.stored_column import rows_of
 from runtime.runs.evaluation import run_over
 from runtime.runs.run import Run
+from runtime.runs.untrained import warn_of_initial_values
 
 BLOCK_ROWS: Final = 256
 """Rows whose operands are in memory together."""
@@ -62,6 +63,7 @@ def ranges(
         arrays = tensors(run, entry, rows, sorted(fed))
         for name in fed:
             ends[name].append(_ends(arrays[name], percentile))
+    warn_of_initial_values(run.program, run.states, "the codes stand for initial values")
     merge = (np.mean, np.mean) if percentile is not None else (np.min, np.max)
     return {name: _merged([ends[op.inputs[0]] for op in products[name]], merge) for name in chosen}
 

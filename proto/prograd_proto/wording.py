@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-_commands = 0
-"""Number of commands that run in this process: 1 in the process of a command, 0 in a Python program."""
+_commands: list[str] = []
+"""Names of the commands that run in this process: one in the process of a command, none in a Python program."""
 
 
 def as_asked(option: str, argument: str) -> str:
@@ -24,15 +24,19 @@ def as_asked(option: str, argument: str) -> str:
     return option if _commands else argument
 
 
+def command_name() -> str:
+    """Return the name of the command that runs, or "prograd" in a Python program."""
+    return _commands[-1] if _commands else "prograd"
+
+
 @contextmanager
-def words_of_a_command() -> Generator[None]:
-    """Let `as_asked` return options in all threads until the block ends."""
-    global _commands
-    _commands += 1
+def words_of_a_command(name: str) -> Generator[None]:
+    """Let `as_asked` return options, and `command_name` this name, in all threads until the block ends."""
+    _commands.append(name)
     try:
         yield
     finally:
-        _commands -= 1
+        _commands.pop()
 
 
 def install_hint(extra: str) -> str:

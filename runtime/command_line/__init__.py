@@ -6,6 +6,7 @@ parsing     parsers whose errors are one sentence, and the options that every ve
 values      the values of options: sizes, times, whole numbers, words of a list
 completion  a script by which shells complete a command
 streams     stdout and stderr, with their failures handled
+say         sentences on stderr, and those of the log
 results     the result of a verb: a line for scripts, a table for a terminal
 colours     colours of a terminal
 outputs     output files, checked before the work starts

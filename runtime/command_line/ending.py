@@ -11,6 +11,7 @@ from prograd_proto import PluginError, ProgramError
 from prograd_proto.errors import Unwritable
 from prograd_proto.wording import words_of_a_command
 from runtime.command_line.os_errors import is_full, os_sentence
+from runtime.command_line.say import log_by
 from runtime.command_line.streams import drop
 from runtime.errors import DataError, ExecutionError, NonFinite, ProcessLost, ResourceLimit, UsageError
 from runtime.memory.shortage import shortage
@@ -50,18 +51,18 @@ def ended(options: argparse.Namespace, act: Callable[[argparse.Namespace], int |
 
     `codes` are those of errors that only this command has; they come first.
     """
-    try:
-        with words_of_a_command():
+    with words_of_a_command(options.say.command), log_by(options.say):
+        try:
             return act(options) or EXIT_DONE
-    except BrokenPipeError:  # the reader of our results has left: no error of ours, and no success
-        drop(sys.stdout)
-        return EXIT_INTERRUPTED
-    except BaseException as error:
-        if options.traceback or isinstance(error, SystemExit | GeneratorExit):
-            raise
-        code = exit_code(error, codes)
-        options.say(error_sentence(error, code))
-        return code
+        except BrokenPipeError:  # the reader of our results has left: no error of ours, and no success
+            drop(sys.stdout)
+            return EXIT_INTERRUPTED
+        except BaseException as error:
+            if options.traceback or isinstance(error, SystemExit | GeneratorExit):
+                raise
+            code = exit_code(error, codes)
+            options.say(error_sentence(error, code))
+            return code
 
 
 def exit_code(error: BaseException, codes: Codes = ()) -> int:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
 from prograd_proto.printable import sentence
 from prograd_proto.spelling import closest
 from runtime.command_line.ending import EXIT_USAGE
+from runtime.command_line.say import Say
 from runtime.command_line.streams import put, say
 from runtime.command_line.values import one_of
 
@@ -117,17 +118,6 @@ def _usual(verb: str, verbs: Any) -> str:
     """Return the hint for a word by which other tools call a verb of this command, or ""."""
     meant = OTHER_WORDS.get(verb, "")
     return f"; write {meant}" if any(f"{meant} ".startswith(f"{known} ") for known in verbs) else ""
-
-
-class Say:
-    """A function that prints a sentence to stderr; the progress display of a run replaces `show`."""
-
-    def __init__(self, command: str) -> None:
-        self.show: Callable[[str], None] = lambda text: say(f"{command}: {text}")
-
-    def __call__(self, text: str) -> None:
-        """Print the text with unprintable characters replaced, up to a bounded length."""
-        self.show(sentence(text))
 
 
 class _Parser(argparse.ArgumentParser):

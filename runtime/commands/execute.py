@@ -37,8 +37,8 @@ from runtime.runs.interrupts import Interrupted, Interrupts
 from runtime.runs.metrics import scalar_fetches
 from runtime.runs.overtime import Overtime
 from runtime.runs.run import Run
-from runtime.runs.shown.progress import LogHandler, Progress, new_progress
-from runtime.runs.untrained import computes_with_initial_values
+from runtime.runs.shown.progress import Progress, new_progress
+from runtime.runs.untrained import warn_if_untrained
 
 if TYPE_CHECKING:
     from runtime.commands.reports.attest import Attestation
@@ -121,7 +121,7 @@ def perform(options: argparse.Namespace) -> Performed:
     feeds = read_feeds(options.feed, memory) or None
     table = _taken_table(options)
     with ExitStack() as stack:
-        handler = _log_to(options, stack)
+        _log_to(options, stack)
         overtime = Overtime(options.max_time, options.say)
         stack.callback(overtime.close)
         overtime.begin()
@@ -144,9 +144,11 @@ def perform(options: argparse.Namespace) -> Performed:
                 arrays, fields = _write_table(options, run, entry, table, feeds, columns, names, between)
             elif is_training:
                 with _saving_the_best(options, run):
-                    arrays, fields = _train(options, run, entry, feeds, names, between, overtime, handler, stack)
+                    arrays, fields = _train(options, run, entry, feeds, names, between, overtime, stack)
             else:
                 arrays, fields = _run_over(options, run, entry, feeds, names, between)
+        if not is_training and (run.session.group is None or not run.session.group.rank):
+            warn_if_untrained(run.session, entry)
         if trace is not None:
             trace.write(force=options.force)
         given = {} if options.out else decoded(run, columns, arrays)
@@ -213,7 +215,6 @@ def _train(
     fetch: list[str],
     between: Between,
     overtime: Overtime,
-    handler: LogHandler,
     stack: ExitStack,
 ) -> tuple[dict[str, Array], Fields]:
     """Train, and return the fetches of the last step and the fields of the result."""
@@ -246,7 +247,7 @@ def _train(
         )
         if run.session.why_not_native == "no_llvmlite":
             logging.getLogger("prograd").info(NOT_INSTALLED, install_hint("native"))
-        progress = _progress(options, run, handler, stack)
+        progress = _progress(options, run, stack)
         if file is not None:
             _open_metrics(file, options, run, entry)
             stack.callback(file.close)
@@ -309,8 +310,6 @@ def _run_over(
 
         rows = rows_of_part(run.session, entry, rows, options.part)
     results = run_over(run.session, entry, rows, fetch=fetch, between=between)
-    if computes_with_initial_values(run.session, entry):
-        logging.getLogger("prograd").info("nothing was loaded: the entry %r computed with initial values", entry)
     return results.arrays, [("entry", entry), ("steps", results.steps), *metric_fields(results.metrics)]
 
 
@@ -352,8 +351,6 @@ def _write_table(
             agree_on_table(run.session.group, table)
     asked = Asked(options.out, table, rows, options.id, decode, [name for name in fetch if name not in decode])
     count = predict_to_file(run, entry, asked, force=options.force, between=between)
-    if computes_with_initial_values(run.session, entry):
-        logging.getLogger("prograd").info("nothing was loaded: the entry %r computed with initial values", entry)
     return {}, [("entry", entry), ("rows", count)]
 
 
@@ -483,35 +480,26 @@ def _limits(interrupts: Interrupts, overtime: Overtime) -> Between:
     return between
 
 
-def _log_to(options: argparse.Namespace, stack: ExitStack) -> LogHandler:
-    """Send the log to stderr while the command runs."""
-    handler = LogHandler(new_progress("none", options.log_format, 0, 0))
+def _log_to(options: argparse.Namespace, stack: ExitStack) -> None:
+    """Log to stderr as the options ask: notes too, unless the command is quiet."""
     logger = logging.getLogger("prograd")
-    before = logger.level, logger.propagate
-
-    def restore() -> None:
-        logger.removeHandler(handler)
-        logger.setLevel(before[0])  # not by the attribute: loggers cache the levels that they let pass
-        logger.propagate = before[1]
-
+    stack.callback(logger.setLevel, logger.level)
     logger.setLevel(logging.WARNING if options.quiet else logging.INFO)
-    logger.propagate = False
-    logger.addHandler(handler)
-    stack.callback(restore)
-    level = logging.ERROR if options.log_format == "json" else logging.INFO  # plain sentences need no label
-    options.say.show = lambda text: handler.progress.say(level, text)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]: a namespace has no types
-    return handler
+    options.say.show = new_progress("none", options.log_format, 0, 0).say
+    if options.log_format == "json":
+        options.say.level = logging.ERROR  # plain sentences need no label
 
 
-def _progress(options: argparse.Namespace, run: Run, handler: LogHandler, stack: ExitStack) -> Progress:
+def _progress(options: argparse.Namespace, run: Run, stack: ExitStack) -> Progress:
     kind = "none" if options.quiet else options.progress
     total = int(run.states.arrays["total_steps"])
-    silent = handler.progress
-    progress = handler.progress = new_progress(kind, options.log_format, run.position.steps, total)
+    silent = options.say.show
+    progress = new_progress(kind, options.log_format, run.position.steps, total)
+    options.say.show = progress.say
 
     def close() -> None:
         progress.close()
-        handler.progress = silent
+        options.say.show = silent
 
     stack.callback(close)
     return progress

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
@@ -16,7 +17,7 @@ from prograd_proto.printable import MAX_WORD_CHARACTERS, sentence
 from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.outputs import require_free
 from runtime.command_line.results import put_result
-from runtime.command_line.streams import put, say
+from runtime.command_line.streams import put
 from runtime.commands.arrays.feeds import read_feeds
 from runtime.commands.loaded import loaded_run
 from runtime.commands.reports.metric_fields import engine_fields
@@ -118,7 +119,7 @@ def rows_or_zeros(run: Run, bound: BoundEntry, feeds: Mapping[str, object] | Non
     if feeds is not None or run.session.data.exists:
         return run.session.steps(bound.name, run.session.rows(bound.name, feeds or split)).rows
     if bound.feeds:
-        say("runtime: the program has no data, so its feeds are zeros")
+        logging.getLogger("prograd").warning("the program has no data, so its feeds are zeros")
     zeros = {feed.name: np.zeros(feed.type.static_shape, numpy_dtype(feed.type.dtype)) for feed in bound.feeds.values()}
     return run.session.rows(bound.name, zeros)
 

@@ -67,7 +67,7 @@ def as_rank(options: argparse.Namespace, run: Callable[[argparse.Namespace], int
     watch = watched(options.say, f"rank {number_by_launcher()}", timeout)
     group = None
     try:
-        with words_of_a_command():
+        with words_of_a_command(options.say.command):
             group = options.group = join(timeout, cuts_states=options.zero)
             watch.joined()
             _require_shared(options)

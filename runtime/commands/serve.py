@@ -16,7 +16,7 @@ from runtime.commands.loaded import require_load, run_with_states
 from runtime.errors import UsageError
 from runtime.memory.limit import peak_rss
 from runtime.runs.run import Run
-from runtime.runs.untrained import computes_with_initial_values
+from runtime.runs.untrained import warn_if_untrained
 from runtime.serving.access import Access, read_token, require_token
 from runtime.serving.connections import Connections
 from runtime.serving.gate import Limits
@@ -144,8 +144,7 @@ def _entry(options: argparse.Namespace, run: Run) -> str:
     entry = options.entry or "predict"
     if run.session.trains(run.session.bindings(entry)[0]):
         raise UsageError(f"the entry {entry!r} trains, and no request may change the states; name another by --entry")
-    if computes_with_initial_values(run.session, entry):
-        options.say(f"warning: nothing was loaded: the entry {entry!r} computes with initial values")
+    warn_if_untrained(run.session, entry)
     return entry
 
 

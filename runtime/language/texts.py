@@ -16,6 +16,7 @@ from runtime.language.template import Message, Template
 from runtime.language.tokenizer import Pieces, Tokenizer, stop_code
 from runtime.language.writer import Writer
 from runtime.runs.session import Session
+from runtime.runs.untrained import warn_if_untrained
 
 Ending = Literal["stop", "length"]
 """Why a text ends: the model or a stop text ended it, or it has the codes that were asked for or fit."""
@@ -67,6 +68,7 @@ class Texts:
         stop = stop_code(files, self.tokenizer)
         self.stops = frozenset([*self.model.stops, *([] if stop is None else [stop])])
         self.writer = Writer(session)
+        warn_if_untrained(session, "next")
         self._held: list[list[int]] = [[] for _ in range(self.model.texts)]
         self._free = [*range(self.model.texts)][::-1]
         self._changed = Condition()

@@ -199,7 +199,10 @@ def test_a_row_with_nan_is_named_before_what_it_spoils(check_nan: bool, here: Pa
 
 def test_initial_values_are_not_computed_with_in_silence(here: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["execute", "p.pb", "--entry", "evaluate"]) == 0
-    assert capsys.readouterr().err == "runtime: nothing was loaded: the entry 'evaluate' computed with initial values\n"
+    assert capsys.readouterr().err == (
+        "runtime: warning: nothing was loaded: the entry 'evaluate' computes with initial values; "
+        "--load takes those of a run\n"
+    )
     assert main(["execute", "p.pb", "-q", "--save", "s.safetensors"]) == 0
     assert main(["execute", "p.pb", "--entry", "evaluate", "--load", "s.safetensors"]) == 0
     assert capsys.readouterr().err == ""

@@ -59,7 +59,8 @@ def test_saved_states_evaluate_and_predict(folder, capsys):
 
 
 def test_expect_compares_and_ends_with_code_1(folder, capsys):
-    arguments = ["execute", "p.pb", "-q", "--entry", "predict", "--feed", "x=@x.npy"]
+    assert run(capsys, "execute", "p.pb", "-q", "--save", "s.safetensors")[0] == 0
+    arguments = ["execute", "p.pb", "-q", "--load", "s.safetensors", "--entry", "predict", "--feed", "x=@x.npy"]
     assert run(capsys, *arguments, "--fetch", "prediction=@y.npy")[0] == 0
     assert run(capsys, *arguments, "--expect", "prediction=@y.npy")[0] == 0
     np.save("y.npy", np.load("y.npy") + 1)
@@ -260,7 +261,7 @@ def test_profile_of_a_program_without_data_feeds_zeros(tmp_path, capsys, monkeyp
     monkeypatch.chdir(tmp_path)
     linear().compile(batch=4).save(tmp_path / "l.pb")
     code, out, err = run(capsys, "profile", "l.pb", "--by", "op")
-    assert (code, err) == (0, "runtime: the program has no data, so its feeds are zeros\n")
+    assert (code, err) == (0, "runtime: warning: the program has no data, so its feeds are zeros\n")
     assert any("small_programs.py:" in line for line in out)
     assert out[-1].startswith("OK entry=train steps=20 ops=")
 

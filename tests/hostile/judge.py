@@ -20,7 +20,7 @@ from unicodedata import category
 import compiler.commands as compiler_command
 import runtime.commands as runtime_command
 from prograd_proto.printable import MAX_SENTENCE_CHARACTERS
-from runtime.command_line.parsing import Say
+from runtime.command_line.say import Say
 
 CODES = {0, 1, 2, 3, 4, 5, 6, 129, 130, 143}
 """Exit codes of docs/commands.md, without 70."""

@@ -91,7 +91,10 @@ def test_it_stops_after_a_time(folder: Path, capsys: pytest.CaptureFixture[str])
     assert code == 0
     assert out[0].startswith("READY url=http://127.0.0.1:")
     assert fields(out[1])["answered"] == "0"
-    assert err == "runtime: warning: nothing was loaded: the entry 'predict' computes with initial values\n"
+    assert err == (
+        "runtime: warning: nothing was loaded: the entry 'predict' computes with initial values; "
+        "--load takes those of a run\n"
+    )
 
 
 def test_what_cannot_be_served_is_said_in_a_sentence(folder: Path, capsys: pytest.CaptureFixture[str]):

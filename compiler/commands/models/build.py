@@ -9,12 +9,14 @@ from pathlib import Path
 from compiler.build.well_formed import well_formed
 from compiler.commands.notes import note
 from compiler.errors import UsageError
+from prograd_proto.lifespans import trains
 from runtime.ahead.browser import write_site
 from runtime.ahead.folder import require_empty, write_folder
 from runtime.ahead.library import library_of, spelled
 from runtime.ahead.machines import machine_of, own_machine, targets_of
 from runtime.command_line.results import put_result
-from runtime.runs.run import load
+from runtime.runs.run import Run, load
+from runtime.runs.untrained import warn_of_initial_values
 
 
 def build(options: argparse.Namespace) -> None:
@@ -50,6 +52,7 @@ def build(options: argparse.Namespace) -> None:
         if written.shared is None and machine.compilers:
             there = " or ".join(machine.compilers)
             note(options, f"note: there is no shared library, as {there} is not installed; {written.static} is static")
+    _warn_if_untrained(run, options.entry)
     told = [
         ("target", name),
         ("instructions", library.instructions),
@@ -59,3 +62,10 @@ def build(options: argparse.Namespace) -> None:
         ("program_sha256", library.sha256),
     ]
     put_result(options, "OK", told)
+
+
+def _warn_if_untrained(run: Run, entries: list[str]) -> None:
+    """Log a warning of initial values, unless one of the entries that are built trains them."""
+    built = [entry for entry in run.program.entries if not entries or entry.name in entries]
+    if not any(trains(run.program, run.program.blocks[entry.source_block]) for entry in built):
+        warn_of_initial_values(run.program, run.states, "the library computes with initial values")

@@ -16,6 +16,7 @@ from registry import OpError
 from runtime.command_line.results import put_result
 from runtime.command_line.streams import put
 from runtime.runs.run import load
+from runtime.runs.untrained import warn_of_initial_values
 
 
 def quantize(options: argparse.Namespace) -> None:
@@ -38,6 +39,7 @@ def quantize(options: argparse.Namespace) -> None:
         raise UsageError(str(error).partition("quantize: ")[2] or str(error)) from None
     compiled = program.compile(folder=Path(options.output).parent)
     compiled.save(options.output, force=options.force)
+    warn_of_initial_values(run.program, run.states, "the codes stand for initial values")
     if trained and "train" not in compiled.entries:
         note(options, f"note: {options.program} trained these weights, and {options.output} trains nothing")
     for name in compiled.arrays:

@@ -10,7 +10,7 @@ choices      choices that are known outside of training, made before the walk
 folding      ops whose results are known while exporting
 raw_columns  the encoding of columns as nodes
 own_domain   every op as a node of a domain of our own, for viewing
-states       the arrays of states
+states       the run whose states are exported
 finishing    results get their names, and the checker reads the model
 like         names and metadata of the file that a program was imported from
 operators_page  the page of the operators that are written

@@ -1,4 +1,4 @@
-"""The states of a program as arrays: its initial values, those of a file, or those of a run."""
+"""The run whose states are exported: with initial values, those of a file, or its own."""
 
 # pyright: basic
 # runs are recognised by what they have.
@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,11 @@ from compiler.build.compiled import Compiled
 from compiler.build.program import Program
 from compiler.build.well_formed import well_formed
 from compiler.errors import CompileError
-from prograd_proto import program_pb2 as pb
 from runtime.runs.run import Run, load
 
 
-def program_and_states(source: Any, states: str | os.PathLike[str] | None) -> tuple[pb.ProgramDesc, Mapping[str, Any]]:
-    """Return a program and the arrays of its states by name.
+def run_of(source: Any, states: str | os.PathLike[str] | None) -> Run:
+    """Return a run of a program, with its states.
 
     Args:
         source: the path of a program file, a Program, what its `compile` returned, or a Run, whose states are taken.
@@ -31,7 +29,7 @@ def program_and_states(source: Any, states: str | os.PathLike[str] | None) -> tu
     if states is not None:
         run.load(states)
     run.states.require()
-    return run.program, dict(run.states.arrays)
+    return run
 
 
 def _run(source: Any) -> Run:

@@ -19,7 +19,7 @@ from compiler.exporters.onnx.graph import Graph
 from compiler.exporters.onnx.like import give_names, give_texts
 from compiler.exporters.onnx.model import Model, known_opset
 from compiler.exporters.onnx.own_domain import own_domain_exports
-from compiler.exporters.onnx.states import program_and_states
+from compiler.exporters.onnx.states import run_of
 from compiler.exporters.onnx.tensors import Tensor, identity_order
 from compiler.exporters.onnx.walk import Walk
 from compiler.exporters.onnx.widened import without_mixed_precision
@@ -32,6 +32,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.files import copy_of
 from prograd_proto.spelling import closest
+from runtime.runs.untrained import warn_of_initial_values
 
 if TYPE_CHECKING:
     from compiler.exporters.onnx.raw_columns import RawColumns
@@ -79,7 +80,8 @@ def to_onnx(
     if path is not None:
         require_writable(path, force=force)
     opset = known_opset(onnx, opset)
-    program, arrays = program_and_states(source, states)
+    run = run_of(source, states)
+    program, arrays = run.program, dict(run.states.arrays)
     number, program = _source_block(program if view else without_mixed_precision(program), entry, sizes or {})
     if not view:
         _require_prediction(program.blocks[number], entry)
@@ -94,6 +96,8 @@ def to_onnx(
         give_names(model, like if isinstance(like, onnx.ModelProto) else read(like))
     if path is not None:
         write_model(model, path, external=external, force=force)
+    if not view:
+        warn_of_initial_values(program, run.states, "the model has initial values", block)
     return model
 
 

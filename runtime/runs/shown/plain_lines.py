@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import logging
-import sys
 from collections.abc import Callable
 from time import perf_counter
 
-from runtime.command_line.colours import Colour, painted
+from runtime.command_line.say import labelled
 from runtime.command_line.streams import say as print_line
 from runtime.runs.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event, StepEnd
 from runtime.runs.shown.event_lines import evaluation, one_line, parts_of
@@ -93,14 +91,6 @@ class EpochClock:
         elif isinstance(event, EpochEnd) or not self._has_steps:
             self._begin, self._has_steps = now, False
         return passed
-
-
-def labelled(level: int, text: str) -> str:
-    """Return a sentence behind the name of the command, and of its level if that is a warning or worse."""
-    if level < logging.WARNING:
-        return f"runtime: {text}"
-    colour: Colour = "red" if level >= logging.ERROR else "yellow"
-    return f"runtime: {painted(logging.getLevelName(level).lower(), colour, sys.stderr)}: {text}"
 
 
 def _print_parts(parts: list[str]) -> None:

@@ -7,7 +7,6 @@ import math
 from time import perf_counter
 from typing import Protocol
 
-from prograd_proto.printable import sentence
 from runtime.command_line.streams import is_terminal
 from runtime.command_line.streams import say as print_line
 from runtime.runs.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event, StepEnd
@@ -98,18 +97,6 @@ def kind(event: Event) -> str:
             return "evaluation"
         case CheckpointWritten():
             return "checkpoint"
-
-
-class LogHandler(logging.Handler):
-    """A log handler that prints records where the progress display prints its sentences."""
-
-    def __init__(self, progress: Progress) -> None:
-        super().__init__()
-        self.progress = progress
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Show the record's message."""
-        self.progress.say(record.levelno, sentence(record.getMessage()))
 
 
 def _print_json(values: dict[str, object]) -> None:
