@@ -24,6 +24,7 @@ from runtime.command_line.values import (
     tolerance,
 )
 from runtime.commands.options import (
+    add_decode,
     add_engine,
     add_entry,
     add_file_of_states,
@@ -123,10 +124,7 @@ def _execute(verbs: Any, name: str) -> None:
         "--fetch", action="append", default=[], metavar="NAME[=@FILE]",
         help="print a fetch or any other tensor of the entry, or write it to a .npy file",
     )  # fmt: skip
-    out.add_argument(
-        "--decode", action="append", default=[], metavar="NAME[=COLUMN]",
-        help="decode a fetch of numbers to the values of a packed column, or of bytes to texts by NAME=utf-8",
-    )  # fmt: skip
+    add_decode(out)
     out.add_argument(
         "--expect", action="append", default=[], metavar="NAME=@FILE",
         help="compare a fetch with a .npy file; a difference gives the exit code 1",
@@ -413,6 +411,7 @@ def _serve(verbs: Any, name: str) -> None:
     add_how(what)
     add_load(verb.add_argument_group("states"))
     how = verb.add_argument_group("requests")
+    add_decode(how)
     how.add_argument("--port", type=port, default=8000, metavar="PORT", help="port; 0 picks a free one")
     how.add_argument(
         "--host", default="127.0.0.1", metavar="ADDRESS",

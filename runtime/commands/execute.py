@@ -28,7 +28,7 @@ from runtime.errors import NonFinite, OutOfTime, UsageError
 from runtime.files.output import require_form
 from runtime.memory.limit import MemoryLimit, peak_rss
 from runtime.ranks.join import require_alone
-from runtime.rows.table_names import is_table
+from runtime.rows.table_names import are_images, is_table
 from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
 from runtime.runs.course import MAX_STEPS_AT_ONCE
 from runtime.runs.evaluation import run_over
@@ -63,6 +63,9 @@ OF_TRAINING: Final = (
 )
 """Options that only a training has."""
 
+
+_WITHOUT_METRICS: Final = ("entry", "steps")
+"""Fields of the result of an entry without metrics."""
 
 OF_PARTS: Final = ("part", "scheduler")
 """Options that only an entry has which does not train."""
@@ -154,9 +157,20 @@ def perform(options: argparse.Namespace) -> Performed:
         given = {} if options.out else decoded(run, columns, arrays)
     if not options.out and _is_first(run):
         give(wanted, given, force=options.force, classes=lambda n: _class_names(run, n))
+        if not is_training and not options.quiet:
+            _hint(options, run, entry, [fetch.name for fetch in wanted if fetch.file is None], fields)
     _save(options, run)
     failures = differences(expected, arrays, rtol=options.rtol, atol=options.atol)
     return Performed(run, fields + _common_fields(options, run, perf_counter() - start), failures)
+
+
+def _hint(options: argparse.Namespace, run: Run, entry: str, printed: list[str], fields: Fields) -> None:
+    """Log how to see predictions, unless metrics or files are what is asked for."""
+    from runtime.commands.arrays.hints import hint_at_outputs  # reads the encoding, which quiet commands need not
+
+    is_shown = bool(options.fetch or options.decode or options.expect or len(fields) > len(_WITHOUT_METRICS))
+    printed = [name for name in printed if name not in asked_columns(options.decode)]
+    hint_at_outputs(run, entry, printed, options.say, is_shown=is_shown)
 
 
 def _save(options: argparse.Namespace, run: Run) -> Path | None:
@@ -316,9 +330,9 @@ def _run_over(
 def _taken_table(options: argparse.Namespace) -> Path | None:
     """Return the new rows that `--out` predicts piece by piece, and take them away from the program's data.
 
-    They are a table, or a folder of images.
+    They are a table, or images.
     """
-    if not options.out or options.data is None or not (is_table(options.data) or options.data.is_dir()):
+    if not options.out or options.data is None or not (is_table(options.data) or are_images(options.data)):
         return None
     if options.feed or options.split:
         raise UsageError(f"--data {options.data} has the rows, and so has --{'feed' if options.feed else 'split'}")
@@ -364,10 +378,12 @@ def _loaded(options: argparse.Namespace) -> Run:
     elif options.load:
         run.resume(options.load, change_settings=options.change_settings)
     elif options.resume:
-        if CheckpointFolder(options.checkpoint).files():
+        folder = CheckpointFolder(options.checkpoint)
+        if folder.files():
             run.resume(options.checkpoint, change_settings=options.change_settings)
         else:
-            logging.getLogger("prograd").warning("%s: there is no checkpoint yet; the run begins", options.checkpoint)
+            text = "%s: there is no checkpoint yet; the run begins%s"
+            logging.getLogger("prograd").warning(text, options.checkpoint, folder.hint())
     run.states.require()  # before any work: the result line has the hash of all states
     return run
 

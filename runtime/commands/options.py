@@ -65,6 +65,14 @@ def add_spill(group: Any) -> None:
     )  # fmt: skip
 
 
+def add_decode(group: Any) -> None:
+    """Add the option by which fetches become values of columns, or texts."""
+    group.add_argument(
+        "--decode", action="append", default=[], metavar="NAME[=COLUMN]",
+        help="decode a fetch of numbers to the values of a packed column, or of bytes to texts by NAME=utf-8",
+    )  # fmt: skip
+
+
 def add_engine(group: Any, flag: str = "--engine", what: str = "engine that computes the steps") -> None:
     """Add the option for the engine."""
     group.add_argument(flag, type=one_of(*ENGINES), metavar=f"{{{','.join(ENGINES)}}}", help=what)

@@ -12,6 +12,7 @@ from prograd_proto.printable import MAX_WORD_CHARACTERS, sentence
 from prograd_proto.regular_files import open_lines
 from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.results import put_result
+from runtime.commands.arrays.decoding import asked_columns
 from runtime.commands.loaded import require_load, run_with_states
 from runtime.errors import UsageError
 from runtime.memory.limit import peak_rss
@@ -37,7 +38,8 @@ def serve(options: argparse.Namespace) -> int:
     if options.chat:
         return _serve_texts(options, run, token, start)
     entry = _entry(options, run)
-    predictor = Predictor(run.session, entry, queue=options.queue, together=options.together)
+    decode = run.session.named(asked_columns(options.decode))
+    predictor = Predictor(run.session, entry, queue=options.queue, together=options.together, decode=decode)
     taken = listen(options.port, options.host)
     url = _url(options, taken.getsockname()[1])
     said = _said(run, entry)
@@ -137,6 +139,8 @@ def _require_consistent(options: argparse.Namespace) -> None:
     """Raise UsageError for options that contradict each other, or where the server library is missing."""
     require_library()
     require_load(options)
+    if options.chat and options.decode:
+        raise UsageError("--decode is for the fetches of an entry, and --chat serves texts; leave one of them out")
 
 
 def _entry(options: argparse.Namespace, run: Run) -> str:

@@ -23,7 +23,8 @@ streamed       the rows of a source, as steps take them
 read_ahead     the rows of the next step, read on a thread during a step
 encoding/      the mapping of values to numbers, kept with packed rows
 tables/        tables: files of new rows, read in pieces, and values of Python as columns
-table_names    names of files that are tables
+table_names    names of files that are tables or images
+new_rows       new rows of a table or of images, encoded as the program's own
 confusion      arrays that count predictions by label and class
 casts          the implicit casts of rows
 """

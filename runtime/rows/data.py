@@ -17,7 +17,6 @@ from prograd_proto.dtypes import HALVES, INTEGERS, REALS
 from prograd_proto.file_names import files_of, matching
 from prograd_proto.ragged_names import OFFSETS, PADDING, base_of, is_ragged_key
 from prograd_proto.spelling import closest
-from prograd_proto.wording import as_asked
 from runtime.dtypes import Array, array_type, numpy_dtype
 from runtime.entries import BoundEntry, Feed
 from runtime.errors import DataError, UsageError
@@ -30,7 +29,7 @@ from runtime.rows.data_files import Columns, read_columns
 from runtime.rows.orders import NUMBER_BYTES, Listed, Order, Span
 from runtime.rows.rows import Rows, common_length
 from runtime.rows.stored_column import Column, FileColumn, StoredColumn, StoredNumbers
-from runtime.rows.table_names import OTHER_FORMS, PACKED, is_table, way_from
+from runtime.rows.table_names import OTHER_FORMS, PACKED, are_images, is_table, way_from
 
 _log = logging.getLogger("prograd")
 
@@ -51,17 +50,15 @@ class Data:
         """Read nothing yet; `file` replaces the program's own data file, and may be any file with the same keys."""
         self._program = program
         if file is not None and file.suffix.lower() in OTHER_FORMS:
-            read = "rows are read from .safetensors, .npz, .csv, .jsonl and .parquet files"
+            read = "rows are read from .safetensors, .npz, .csv, .jsonl, .parquet and .txt files"
             like = f" {file} --like {program.data.file}" if program.data.encoding else ""
             packed = f"; compiler data pack{like} makes one of it" if file.suffix.lower() in PACKED else ""
             raise DataError(f"{file}: {way_from(file) or read + packed}")
-        if file is not None and file.is_dir():
-            inside = file / "part-*.safetensors"
-            if self.has_images:
-                command = f"--entry predict --data {file} --out predictions.csv"
-                said = as_asked(command, f"run.predict(prograd.data.encode({str(file)!r}, {program.data.file!r}))")
-                raise DataError(f"{file}: this is a folder; {said} takes the images in it")
-            raise DataError(f"{file}: this is a folder; name the files of rows in it, as in '{inside}'")
+        if file is not None and are_images(file) and not self.has_images:
+            if file.is_dir():
+                inside = file / "part-*.safetensors"
+                raise DataError(f"{file}: this is a folder; name the files of rows in it, as in '{inside}'")
+            raise DataError(f"{file}: this is an image, and the rows of the program were not packed of images")
         self._folder = folder
         self._given = file
         self._memory = memory
@@ -241,7 +238,7 @@ class Data:
         if all(key in self._columns.by_key or is_ragged_key(self._columns.by_key, key) for key in keys):
             return
         if self._is_table:
-            self._columns = self._of_table(keys)
+            self._columns = self._of_new_rows(keys)
             return
         desc = self._program.data
         also = {column.key for column in desc.columns} | {split.key for split in desc.splits if split.key}
@@ -261,28 +258,19 @@ class Data:
 
     @property
     def _is_table(self) -> bool:
-        """Return True if the rows are all those of a table, which has no splits."""
-        return self._given is not None and is_table(self._given)
+        """Return True if the rows are all those of a table, or images, which have no splits."""
+        return self._given is not None and (is_table(self._given) or are_images(self._given))
 
-    def _of_table(self, keys: Sequence[str]) -> Columns:
-        """Return the rows of a table, encoded as the program's own."""
-        from runtime.rows.encoding.row_errors import original_rows
-        from runtime.rows.tables.read_table import read_table
+    def _of_new_rows(self, keys: Sequence[str]) -> Columns:
+        """Return the rows of a table, or images, encoded as the program's own."""
+        from runtime.rows.new_rows import arrays_of_images, arrays_of_table  # few runs have them: start-up time
 
-        table, lines, in_lines = read_table(self._file, self._memory)
         try:
             encoding = self.encoding()
         except DataError as error:
             raise DataError(f"{self._file}: a table is encoded as the program's own rows were; {error}") from None
-        try:
-            self._memory.require(encoding.text_bytes(table, keys), f"the rows of {self._file}")
-            with original_rows(lines, lines=in_lines):
-                arrays = encoding.encode(table, keys)
-        except DataError as error:
-            raise DataError(f"{self._file}: {error}") from None
-        for array in arrays.values():
-            self._memory.take(array.nbytes, f"the rows of {self._file}")
-            self._memory.note(array)
+        read = arrays_of_images if are_images(self._file) else arrays_of_table
+        arrays = read(self._file, encoding, keys, self._memory)
         return Columns(dict(arrays), [{key: len(array) for key, array in arrays.items()}])
 
     def _files(self) -> list[Path]:

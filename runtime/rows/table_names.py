@@ -1,17 +1,23 @@
-"""Names of files that are tables: their suffixes, behind which `.gz` may stand."""
+"""Names of files that are tables or images: their suffixes; `.gz` may stand behind those of tables."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
 
-TABLES: Final = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".pq")
+TEXTS: Final = (".txt", ".text")
+"""Suffixes of tables with the one column `text`, a row for each line."""
+
+TABLES: Final = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".pq", *TEXTS)
 """Suffixes of tables, whose rows are encoded as the program's own were."""
+
+IMAGES: Final = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+"""Suffixes of images."""
 
 SPREADSHEETS: Final = (".xlsx", ".xls", ".ods")
 """Suffixes of spreadsheets, which may have several tables, and texts around them."""
 
-PACKED: Final = (".txt", ".text", ".npy")
+PACKED: Final = (".npy",)
 """Suffixes of files that become rows only when they are packed."""
 
 OTHER_FORMS: Final = (*SPREADSHEETS, *PACKED, ".json", ".pkl", ".pickle", ".pt", ".h5", ".feather")
@@ -24,6 +30,11 @@ ZIPPED: Final = ".gz"
 def is_table(path: Path) -> bool:
     """Return True if the suffix is that of a table."""
     return suffix_of(path) in TABLES
+
+
+def are_images(path: Path) -> bool:
+    """Return True for a folder, whose images are meant, and for the suffix of an image."""
+    return path.is_dir() or path.suffix.lower() in IMAGES
 
 
 def suffix_of(path: Path) -> str:

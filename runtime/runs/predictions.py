@@ -7,6 +7,7 @@ step rejects one, the prediction is recomputed from the beginning, which gives t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
@@ -74,6 +75,23 @@ class Predictions:
         if unanswered.add(values):
             unanswered.warn()
         return arrays | values
+
+    def of_named(self, entry: str, name: str | os.PathLike[str]) -> dict[str, Array]:
+        """Return the fetches and the predicted values for the rows of a file, a folder of images, or a split.
+
+        Images have the names of their files as `id`.
+        """
+        from runtime.rows.encoding.scores import Unanswered  # few predictions are of files
+        from runtime.runs.raw.answers import values_by_name
+        from runtime.runs.raw.named_rows import named_rows
+
+        found = named_rows(self._session, entry, name)
+        arrays = run_over(self._session, entry, found.rows).arrays
+        warn_if_untrained(self._session, entry)
+        values, unanswered = values_by_name(found.answers, arrays), Unanswered()
+        if unanswered.add(values):
+            unanswered.warn()
+        return ({} if found.names is None else {"id": found.names}) | arrays | values
 
     def _may_be_raw(self, x: object) -> bool:
         """Return True if rows may be those of a table: most predictions are of arrays, and ask no further."""

@@ -383,11 +383,13 @@ class Run:
         """Return an entry's fetches for any number of rows, always by name.
 
         Rows as a table has them are encoded like the packed rows of the training. The result then has the predicted
-        values too, by the name of the label: names of classes, or numbers in their own units.
+        values too, by the name of the label: names of classes, or numbers in their own units. That of images has the
+        names of their files as `id`.
 
         Args:
             x: an array for the entry's one feed, or an array per feed; or rows as a table has them: a frame of pandas,
-                polars or Arrow, or a mapping of columns. Labels and other columns may be missing, and are ignored.
+                polars or Arrow, or a mapping of columns. Labels and other columns may be missing, and are ignored. Or a
+                path: of a table, an image or a folder of images; or the name of a split.
             entry: name of the entry.
             raw: True for rows as a table has them, False for encoded arrays. By default frames, texts, and columns
                 that are joined in a feed tell; for a program that knows no table, all rows are arrays for its feeds.
@@ -395,6 +397,8 @@ class Run:
         Raises DataError, which names the row, for a value that cannot be encoded; UsageError for numbers that may be
         either raw or encoded.
         """
+        if isinstance(x, str | os.PathLike):
+            return Fetched(self._predictions.of_named(entry, cast(Path_, x)), self.session.names)
         x = self._named(x) if self.session.names else x
         of_table = self._predictions.of_table(entry, x, raw=raw)
         return Fetched(self._predictions(entry, x) if of_table is None else of_table, self.session.names)
@@ -481,9 +485,11 @@ class Run:
         self.standing.require_no_training("resume")
         _require_path("resume", path)
         path = Path(path)
+        if not path.exists():
+            raise DataError(f"{path}: no such file{CheckpointFolder(path).hint()}")
         checkpoint = CheckpointFolder(path).newest() if path.is_dir() else read_checkpoint(path)
         if checkpoint is None:
-            raise DataError(f"{path}: there is no checkpoint in this folder")
+            raise DataError(f"{path}: there is no checkpoint in this folder{CheckpointFolder(path).hint()}")
         given = dict(self.settings.given)
         if not change_settings:
             self.settings.require_same(checkpoint.tensors, os.fspath(path))

@@ -17,6 +17,7 @@ from runtime.errors import DataError, NonFinite, OutOfRange, ResourceLimit, Sour
 from runtime.memory.limit import MemoryLimit
 from runtime.rows.out_of_range import explained
 from runtime.rows.rows import Rows
+from runtime.runs.checkpoints.cost import CheckpointCost
 from runtime.runs.course import Course
 from runtime.runs.events import CheckpointWritten, EpochEnd, EvaluationEnd, Event, StepEnd
 from runtime.runs.metrics import Metrics, Totals, scalar_fetches
@@ -94,6 +95,7 @@ class Training:
         self._ended = False  # True if the source of the rows has ended, or somebody stops the run
         self._saved_at: tuple[int, int] | None = None
         self._stopped_by: BaseException | None = None
+        self._cost = CheckpointCost()
         totals.sums, totals.rows = dict(position.sums), position.summed_rows
 
     def events(self) -> Iterator[Sequence[Event]]:
@@ -104,7 +106,8 @@ class Training:
                 best states are restored if they are kept.
             ResourceLimit, DataError: a checkpoint cannot be written, or `between` raises it.
         """
-        position, total = self._position, self._plan.steps
+        position, total, begun = self._position, self._plan.steps, self._position.steps
+        self._cost = CheckpointCost()
         self._order()
         try:
             while True:
@@ -129,6 +132,7 @@ class Training:
         with self._states.locks.exclusive():
             self._say_what_waits()
             self._judge.end()
+        self._cost.warn(position.steps - begun)
 
     def _pause(self) -> None:
         try:
@@ -263,7 +267,8 @@ class Training:
         if self._do.checkpoint is None or now == self._saved_at:
             return []
         self._require_finite()
-        written = self._do.checkpoint()
+        with self._cost.of_one():
+            written = self._do.checkpoint()
         self._saved_at = now
         return [[written]]
 

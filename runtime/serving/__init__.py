@@ -10,6 +10,8 @@ bodies      bodies of requests while they arrive
 forms       formats of arrays in the bodies of requests and answers: JSON, raw elements, .npy, safetensors
 json_arrays arrays in a large JSON body, read in pieces
 raw_requests rows as a table has them, in JSON
+image_requests images, as bodies or in JSON
+row_answers  the answers to both, an object for each row
 rare_warnings  warnings of values that are not known, few of many
 access      tokens, the log of requests, and counts for Prometheus
 predictor   rows of several requests computed together, on a thread of their own

@@ -70,6 +70,7 @@ class Endpoints(Gate):
         super().__init__(web, limits, report, predictor.memory, access, connections)
         self._times = Times()
         self._raw = predictor.raw
+        self._decoding = predictor.decoding
         self._predictor = predictor
         self._said = said
         self._room = predictor.memory.room  # for a request while there is no other
@@ -99,8 +100,10 @@ class Endpoints(Gate):
         fetches = {f.name: _shown(types[f.tensor], f.name in bound.row_names) for f in bound.block.fetches}
         limits = {"body": self._limits.body, "seconds": self._limits.seconds, "together": self._predictor.together}
         columns = {} if self._raw is None else {"columns": self._raw.columns}
+        decoded = {"decoded": self._decoding.columns} if self._decoding.columns else {}
+        forms = [*FORMS, *(() if self._raw is None else self._raw.forms)]
         return self._json(
-            {**self._said, **columns, "feeds": feeds, "fetches": fetches, "forms": [*FORMS], "limits": limits}
+            {**self._said, **columns, "feeds": feeds, "fetches": fetches, **decoded, "forms": forms, "limits": limits}
         )
 
     async def health(self, request: Any) -> Any:
@@ -117,7 +120,7 @@ class Endpoints(Gate):
         return self._web.Response(body=text.encode(), headers={"Content-Type": PROMETHEUS})
 
     def _counted(self) -> dict[str, int]:
-        return vars(self.counts) | {"unanswered": 0 if self._raw is None else self._raw.unanswered}
+        return vars(self.counts) | {"unanswered": 0 if self._raw is None else self._raw.answers.unanswered}
 
     async def predict(self, request: Any) -> Any:
         """Return the entry's fetches for the rows of a request."""
@@ -139,8 +142,9 @@ class Endpoints(Gate):
             arrays = await self._computed(asked)
             chosen = {name: arrays[name] for name in names}
             if raw is not None and self._raw is not None:
-                written = self._raw.written(chosen, is_one=raw.is_one)
+                written = self._raw.answers.written(self._decoding.with_texts(chosen), is_one=raw.is_one)
             else:
+                chosen = self._decoded(chosen, answer)
                 written = await _written(answer, chosen, memory)
         except TimeoutError:
             raise self._late(request) from None
@@ -159,8 +163,8 @@ class Endpoints(Gate):
     async def _raw_rows(
         self, form: str, answer: str, is_raw: bool | None, body: Bytes, memory: MemoryLimit
     ) -> RawRequest | None:
-        """Return the feeds for rows as a table has them; None for arrays for feeds, and for other formats."""
-        if form != JSON:
+        """Return the feeds for rows as a table has them or for images; None for arrays, and for other formats."""
+        if form in FORMS and form != JSON:
             return None
         if self._raw is None:
             if bytes(body[:64]).lstrip()[1:].lstrip().startswith(b"{"):
@@ -168,15 +172,26 @@ class Endpoints(Gate):
                 raise Refusal(400, f"{what}; send an array for each feed, or train on rows of compiler data pack")
             return None
         try:
-            if len(body) > _LARGE:
-                raw = await asyncio.to_thread(self._raw.read, body, memory, raw=is_raw)
+            if len(body) > _LARGE or self._raw.forms:  # an image of few bytes may have many pixels
+                raw = await asyncio.to_thread(self._raw.read, body, memory, form=form, raw=is_raw)
             else:
-                raw = self._raw.read(body, memory, raw=is_raw)
+                raw = self._raw.read(body, memory, form=form, raw=is_raw)
         except (ValueError, RecursionError) as error:
             raise Refusal(400, f"the body is not {form}: {error or 'it ends too early'}") from None
         if raw is not None and answer != JSON:
-            raise Refusal(406, f"rows of a table are answered as {JSON}, and Accept asks for {answer}")
+            what = "images" if self._raw.forms else "rows of a table"
+            raise Refusal(406, f"{what} are answered as {JSON}, and Accept asks for {answer}")
         return raw
+
+    def _decoded(self, arrays: Mapping[str, Array], answer: str) -> dict[str, Array]:
+        """Return the fetches for encoded arrays as they are answered; raise Refusal for texts in another format."""
+        found = self._decoding(arrays)
+        if self._raw is not None:
+            self._raw.answers.say_scaled([*found], self._decoding.columns)
+        text = next((name for name, array in found.items() if array.dtype.kind in "OU"), None)
+        if text is not None and answer != JSON:
+            raise Refusal(406, f"{text!r} is decoded to texts, which {answer} does not have; accept {JSON}")
+        return found
 
     async def _computed(self, asked: Request) -> Arrays:
         arrays = self._predictor.submit(asked)
@@ -203,11 +218,12 @@ class Endpoints(Gate):
 
     def _understood(self, request: Any) -> _Asked:
         form = str(request.content_type) if "Content-Type" in request.headers else ""
-        if form not in FORMS:
+        known = [*FORMS, *(() if self._raw is None else self._raw.forms)]
+        if form not in known:
             has = f"the Content-Type {form}" if form else "no Content-Type"
-            names = f"name the format by the header Content-Type, one of {', '.join(FORMS)}"
+            names = f"name the format by the header Content-Type, one of {', '.join(known)}"
             raise Refusal(415, f"the body has {has}; {names}, as in curl -H 'Content-Type: {JSON}'")
-        answer = _accepted(request.headers.get("Accept", "*/*"), form)
+        answer = _accepted(request.headers.get("Accept", "*/*"), form if form in FORMS else JSON)
         fetches = [fetch.name for fetch in self._predictor.entry[0].block.fetches]
         names = [name for given in request.query.getall("fetch", []) for name in given.split(",")] or fetches
         names = list(map(self._predictor.entry[0].names.own, names))

@@ -33,11 +33,13 @@ from runtime.entries import BoundEntry
 from runtime.errors import DataError, OutOfTime
 from runtime.rows.rows import checked_feeds, common_length
 from runtime.runs.evaluation import run_over
+from runtime.runs.raw.decoding import Decoding
 from runtime.runs.session import Session
 from runtime.serving.busy import Busy
 from runtime.serving.steps import Steps
 
 if TYPE_CHECKING:
+    from runtime.serving.image_requests import ImageRequests
     from runtime.serving.raw_requests import RawRequests
 
 Arrays = dict[str, Array]
@@ -62,19 +64,33 @@ class Predictor:
         entry: its bindings, the largest first.
         together: upper bound on the rows that are computed together; 1 if each request is computed alone.
         computed: number of computations of rows.
-        raw: the conversion of rows as a table has them; None if the program knows no table.
+        raw: the conversion of rows as a table has them, or of images; None if the program knows neither.
+        decoding: the conversion of fetches that are asked for by encoded arrays.
         memory: account of the process, in which bodies and their arrays count as well.
     """
 
-    def __init__(self, session: Session, entry: str, *, queue: int, together: int | None = None) -> None:
-        """Begin for an entry that does not train; `together` defaults to the rows of its largest step."""
+    def __init__(
+        self,
+        session: Session,
+        entry: str,
+        *,
+        queue: int,
+        together: int | None = None,
+        decode: Mapping[str, str] | None = None,
+    ) -> None:
+        """Begin for an entry that does not train; `together` defaults to the rows of its largest step.
+
+        `decode` names the columns of some fetches; see `Decoding` for its errors.
+        """
         self.entry = session.bindings(entry)
         self.together = (together or self.entry[0].rows) if _is_by_row(self.entry) else 1
         self.computed = 0
         self.memory = session.memory
-        self.raw: RawRequests | None = None
+        self.decoding = Decoding(session, decode or {})
+        self.decoding.require_fetches(entry, [fetch.name for fetch in self.entry[0].block.fetches])
+        self.raw: RawRequests | ImageRequests | None = None
         if session.data.is_encoded:
-            self.raw = _raw(session, entry)
+            self.raw = _raw(session, entry, self.decoding.columns)
         self._session = session
         self._most = queue
         feeds = self.entry[0].feeds.values()
@@ -193,14 +209,17 @@ class Predictor:
         return run_over(self._session, name, rows, between=lambda: _require_time(until)).arrays
 
 
-def _raw(session: Session, entry: str) -> RawRequests | None:
-    """Return the conversion of rows of tables; None for an entry with other feeds than the program's rows."""
-    from runtime.serving.raw_requests import RawRequests  # only for programs that know a table
+def _raw(session: Session, entry: str, decode: Mapping[str, str]) -> RawRequests | ImageRequests | None:
+    """Return the conversion of rows of tables, or of images; None for an entry with other feeds than these."""
+    from runtime.serving.image_requests import ImageRequests  # only for programs that know a table or images
+    from runtime.serving.raw_requests import RawRequests
 
-    try:
-        return RawRequests(session, entry)
-    except DataError:
-        return None
+    for kind in (ImageRequests, RawRequests):
+        try:
+            return kind(session, entry, decode)
+        except DataError:
+            continue
+    return None
 
 
 def _has(x: object, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> bool:

@@ -1,14 +1,9 @@
-"""Rows as a table has them in JSON: `{"city": "Oslo", "date": "2026-11-23"}`, one or a list of them.
-
-The answer has an object for each row: the predicted values by the label's name, and the elements of each fetch, by
-class where it has classes.
-"""
+"""Rows as a table has them in JSON: `{"city": "Oslo", "date": "2026-11-23"}`, one or a list of them."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -16,14 +11,13 @@ from prograd_proto.ragged_names import base_of
 from runtime.dtypes import Array, numpy_dtype
 from runtime.errors import DataError
 from runtime.memory.limit import MemoryLimit
-from runtime.rows.encoding.scores import Unanswered
 from runtime.rows.ragged import RaggedColumn
 from runtime.rows.ragged_inputs import ragged_rows
-from runtime.runs.raw.answers import Answer, values_by_name
 from runtime.runs.raw.raw_rows import RawRows
 from runtime.runs.session import Session
 from runtime.serving.bodies import Bytes
 from runtime.serving.json_arrays import parsed
+from runtime.serving.row_answers import RawRequest, RowAnswers
 
 PARSED_BYTES: Final = 64
 """Upper bound on the bytes that a character of JSON takes while it becomes rows."""
@@ -38,24 +32,19 @@ REMEDY: Final = (
 )
 
 
-class RawRequest(NamedTuple):
-    """The feeds for the rows of a request; `is_one` is True if it was one row without a list."""
-
-    feeds: dict[str, Array]
-    is_one: bool
-
-
 class RawRequests:
     """The conversion of requests with rows as a table has them, for one entry.
 
     Attributes:
-        unanswered: number of rows without a predicted value, because the program computed NaN for them.
+        forms: words of Content-Type for rows in other formats than JSON.
+        answers: the answers to such rows.
     """
 
-    def __init__(self, session: Session, entry: str) -> None:
-        self._rows = RawRows(session, entry)
-        self.unanswered = 0
-        self._counts = Unanswered()
+    forms: tuple[str, ...] = ()
+
+    def __init__(self, session: Session, entry: str, decode: Mapping[str, str]) -> None:
+        self._rows = RawRows(session, entry, decode)
+        self.answers = RowAnswers(self._rows.answers)
         self._data_keys = {column.feed: column.key for column in session.program.data.columns}
 
     @property
@@ -63,7 +52,7 @@ class RawRequests:
         """The columns that a row needs, with their kinds."""
         return {column.name: column.kind for column in self._rows.columns}
 
-    def read(self, body: Bytes, memory: MemoryLimit, *, raw: bool | None = None) -> RawRequest | None:
+    def read(self, body: Bytes, memory: MemoryLimit, *, form: str, raw: bool | None = None) -> RawRequest | None:
         """Return the feeds for a body of JSON; None if it has arrays for feeds.
 
         With `raw` None, the body tells whether it has rows of the table or arrays, as rows do in `run.predict`.
@@ -71,6 +60,7 @@ class RawRequests:
         Raises DataError, which names the row, for a row that cannot be encoded; UsageError for numbers that may be of
         the table or encoded; ValueError for a body that is no JSON.
         """
+        del form  # always JSON
         start = bytes(body[:256]).lstrip()
         is_list = start[:1] == b"[" and start[1:].lstrip().startswith(b"{")
         if raw is False or not (is_list or start.startswith(b"{")):
@@ -137,43 +127,6 @@ class RawRequests:
         }
         found.fill(out, 0)
         return out
-
-    def written(self, arrays: Mapping[str, Array], *, is_one: bool) -> bytes:
-        """Return the body of the answer for the fetches of a request."""
-        chosen = [answer for answer in self._rows.answers if answer.fetch in arrays]
-        count = len(arrays[chosen[0].fetch]) if chosen else 0
-        values = values_by_name(chosen, arrays)
-        self._count(values)
-        members = {name: _listed(array) for name, array in values.items()}
-        for answer in chosen:
-            said = _elements(answer, arrays[answer.fetch])
-            if said is not None:
-                members[answer.fetch] = said
-        rows = [{name: values[row] for name, values in members.items()} for row in range(count)]
-        return json.dumps(rows[0] if is_one else rows, allow_nan=False).encode()
-
-    def _count(self, values: Mapping[str, Array]) -> None:
-        """Count the rows without a predicted value; warn of the first."""
-        before = self.unanswered
-        self.unanswered += self._counts.add(values)
-        if self.unanswered and not before:
-            self._counts.warn()
-
-
-def _elements(answer: Answer, array: Array) -> list[object] | None:
-    shares = answer.shares(array)
-    if shares is not None and answer.column is not None:
-        return [dict(zip(answer.column.values, row, strict=True)) for row in cast(list[list[object]], _listed(shares))]
-    return _listed(array) if answer.is_array else None
-
-
-def _listed(array: Array) -> list[Any]:
-    """Return an array as lists, with None for NaN and infinities."""
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        finite = np.isfinite(array)
-        array = array.astype(object)
-        array[~finite] = None
-    return array.tolist()
 
 
 def _arrays(feeds: Mapping[str, object]) -> dict[str, Array]:

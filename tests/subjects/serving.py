@@ -50,12 +50,13 @@ class Serving:
         body: int = 1 << 20,
         seconds: float = LONG,
         access: Access = ANYBODY,
+        decode: Mapping[str, str] | None = None,
     ) -> None:
         self.run = run
         self.faults: list[str] = []
         self.done: Served = Served(Counts(), is_whole=False)
         self.stop = Stop()
-        self.predictor = Predictor(run.session, entry, queue=queue, together=together)
+        self.predictor = Predictor(run.session, entry, queue=queue, together=together, decode=decode)
         self.taken = listen(0)
         self.port: int = self.taken.getsockname()[1]
         self._access = access

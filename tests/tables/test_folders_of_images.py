@@ -1,4 +1,4 @@
-"""Predictions for a folder of images, by the names of its files."""
+"""Predictions for an image, and for a folder of images, by the names of the files."""
 
 from __future__ import annotations
 
@@ -81,9 +81,11 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 def test_what_does_not_fit_is_one_sentence(capsys: pytest.CaptureFixture[str]):
     out = ("--out", "o.csv")
     capsys.readouterr()
-    assert refused(capsys, "--data", "new") == (
-        "new: this is a folder; --entry predict --data new --out predictions.csv takes the images in it"
+    assert refused(capsys, "--data", "new", "--entry", "evaluate") == (
+        "new: it has images in no folder of a class, and 'label' is read too; only predictions take images alone: "
+        "--entry predict"
     )
+    assert refused(capsys, "--data", "none.png") == "none.png: the image cannot be read: No such file or directory"
     assert refused(capsys, "--data", "new", *out, "--id", "name") == (
         "--id name names a column of a table, and images have the names of their files as id"
     )
@@ -111,6 +113,50 @@ def test_a_program_without_images_reads_no_folder(capsys: pytest.CaptureFixture[
     program.compile(batch=2).save("sizes.pb")
     capsys.readouterr()
     assert main(["execute", "sizes.pb", "-q", "--entry", "predict", "--data", "new", "--out", "o.csv"]) == 4
+    assert capsys.readouterr().err == ("runtime: the entry 'predict' reads 'size', which was packed of no images\n")
+    assert main(["execute", "sizes.pb", "-q", "--entry", "predict", "--data", "new/a.png"]) == 4
     assert capsys.readouterr().err == (
-        "runtime: new: this is a folder, and the entry 'predict' reads 'size', which was packed of no images\n"
+        "runtime: new/a.png: this is an image, and the rows of the program were not packed of images\n"
     )
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_images_are_rows_of_any_entry(engine: str, capsys: pytest.CaptureFixture[str]):
+    words = [*PREDICT, "--engine", engine]
+    assert main([*words, "--data", "new", "--decode", "probabilities=label"]) == 0
+    assert capsys.readouterr().out.splitlines()[-2] == (
+        "probabilities: text[5] = ['light', 'dark', 'dark', 'dark', 'light']"
+    )
+    assert main([*words, "--data", "new/a.png", "--decode", "probabilities=label"]) == 0
+    assert capsys.readouterr().out.splitlines()[-2] == "probabilities: text[1] = ['light']"
+    assert main([*words, "--data", "new/a.png", "--out", "one.csv"]) == 0
+    assert Path("one.csv").read_text().splitlines()[1].startswith("a.png,light,")
+    capsys.readouterr()
+    assert main([*words[:-2], "--entry", "evaluate", "--data", "photos"]) == 0  # folders are labels
+    of_folder = capsys.readouterr().out.split(" wall=")[0]
+    assert main([*words[:-2], "--entry", "evaluate"]) == 0
+    assert of_folder == capsys.readouterr().out.split(" wall=")[0]
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_a_run_predicts_for_what_a_path_names(engine: str):
+    run = prograd.load("p.pb", engine=engine)
+    run.load("t.safetensors")
+    found = run.predict("new")
+    assert found["id"].tolist() == ["a.png", "b.png", "e.png", "more/c.png", "more/d.png"]
+    assert found["label"].tolist() == ["light", "dark", "dark", "dark", "light"]
+    one = run.predict(Path("new/more/d.png"))
+    assert (one["id"].tolist(), one["label"].tolist()) == (["d.png"], ["light"])
+    np.testing.assert_allclose(one["probabilities"], found["probabilities"][4:], rtol=1e-6)
+
+
+def test_paths_that_name_no_rows_are_one_sentence():
+    run = prograd.load("p.pb")
+    for name, sentence in (
+        ("neu", "'neu' is neither a table nor an image, nor a split of the data; name a table, an image or a folder of "
+         "images, or give arrays"),
+        ("none.png", "none.png: the image cannot be read: No such file or directory"),
+    ):  # fmt: skip
+        with pytest.raises((prograd.UsageError, prograd.DataError)) as caught:
+            run.predict(name)
+        assert str(caught.value) == sentence

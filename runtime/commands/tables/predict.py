@@ -26,11 +26,13 @@ from runtime.rows.encoding.row_errors import original_rows
 from runtime.rows.encoding.scores import Unanswered
 from runtime.rows.orders import Listed
 from runtime.rows.rows import Rows
-from runtime.rows.tables.image_files import image_paths, images_like
+from runtime.rows.table_names import are_images
+from runtime.rows.tables.image_files import image_names, image_paths
 from runtime.rows.tables.piece import PIECE_ROWS, Piece, with_rows_before
 from runtime.rows.tables.read_table import table_pieces
 from runtime.runs.evaluation import run_over
 from runtime.runs.raw.answers import Answer, answers_of
+from runtime.runs.raw.image_rows import ImageRows
 from runtime.runs.raw.raw_rows import RawRows
 from runtime.runs.run import Run
 
@@ -51,7 +53,8 @@ class Asked(NamedTuple):
 
     Attributes:
         out: path of the file.
-        table: path of the table of new rows, or of a folder of images; None for the program's own rows or arrays.
+        table: path of the table of new rows, of an image or of a folder of images; None for the program's own rows or
+            arrays.
         feeds: arrays for the feeds, or the name of a split; unused with `table`.
         ids: column of the table that names its rows; None for the one called "id", or else the number of the row.
         decode: columns by fetch, in place of those that the program tells.
@@ -75,7 +78,7 @@ def predict_to_file(run: Run, entry: str, asked: Asked, *, force: bool, between:
     no file then.
     """
     count, unanswered = 0, Unanswered()
-    of = _of_rows if asked.table is None else _of_images if asked.table.is_dir() else _of_table
+    of = _of_rows if asked.table is None else _of_images if are_images(asked.table) else _of_table
 
     def write(stream: BinaryIO) -> None:
         nonlocal count
@@ -123,28 +126,20 @@ def _of_table(run: Run, entry: str, asked: Asked, between: Between) -> Iterator[
 
 
 def _of_images(run: Run, entry: str, asked: Asked, between: Between) -> Iterator[list[Field]]:
-    """Yield the names of the images of a folder and their predictions."""
+    """Yield the names of an image, or of those of a folder, and their predictions."""
     folder, session = asked.table, run.session
-    assert folder is not None, "asked for a folder of images"
+    assert folder is not None, "asked for images"
     if asked.ids is not None:
         raise UsageError(f"--id {asked.ids} names a column of a table, and images have the names of their files as id")
-    bound, encoding = session.bindings(entry)[0], session.data.encoding()
-    keys = {column.feed: column.key for column in session.program.data.columns}
-    odd = next((feed for feed in bound.feeds if keys.get(feed) not in encoding.images), None)
-    if odd is not None:
-        raise DataError(
-            f"{folder}: this is a folder, and the entry {entry!r} reads {odd!r}, which was packed of no images"
-        )
-    answers = _chosen(answers_of(session.program, bound, encoding, asked.decode), entry, asked.fetch)
-    alike = [encoding.images[keys[feed]] for feed in bound.feeds]
+    images = ImageRows(session, entry, asked.decode)
+    answers = _chosen(images.answers, entry, asked.fetch)
     paths = image_paths(folder)
-    step = max(1, min(PIECE_ROWS, _IMAGE_BYTES // (alike[0].height * alike[0].width * alike[0].channels)))
+    step = max(1, min(PIECE_ROWS, _IMAGE_BYTES // images.row_bytes))
     for start in range(0, len(paths), step):
         between()
         part = paths[start : start + step]
-        feeds = {feed: images_like(part, images) for feed, images in zip(bound.feeds, alike, strict=True)}
-        names = np.array([path.relative_to(folder).as_posix() for path in part], object)
-        yield fields_of(Field((ID,), names), answers, _predicted(run, entry, feeds, between))
+        names = image_names(part, folder)
+        yield fields_of(Field((ID,), names), answers, _predicted(run, entry, images.feeds(part), between))
 
 
 def _predicted(run: Run, entry: str, feeds: Mapping[str, object], between: Between) -> Mapping[str, Array]:

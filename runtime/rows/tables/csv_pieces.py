@@ -49,11 +49,16 @@ def csv_pieces(
     try:
         yield from _pieces(path, text, wanted, numbers=numbers)
     except UnicodeDecodeError as error:
-        how = f"iconv -f latin1 -t utf-8 {path.name}"
-        what = f"the file is not text in UTF-8: it has the byte {error.object[error.start]:#x}, as in Latin-1"
-        raise DataError(f"{path}: {what}; {how} makes it so") from None
+        raise no_utf8(path, error) from None
     finally:
         text.detach()
+
+
+def no_utf8(path: Path, error: UnicodeDecodeError) -> DataError:
+    """Return the error of a file that is not text in UTF-8."""
+    how = f"iconv -f latin1 -t utf-8 {path.name}"
+    what = f"the file is not text in UTF-8: it has the byte {error.object[error.start]:#x}, as in Latin-1"
+    return DataError(f"{path}: {what}; {how} makes it so")
 
 
 def _pieces(

@@ -1,9 +1,10 @@
-"""Images of a folder as arrays of bytes: their paths, and the pixels of each."""
+"""Images as arrays of bytes: the paths of those in a folder, and the pixels of each."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -11,31 +12,36 @@ import numpy as np
 
 from prograd_proto.regular_files import open_regular
 from runtime.dtypes import Array
-from runtime.errors import DataError
+from runtime.errors import DataError, ResourceLimit
+from runtime.memory.limit import NO_LIMIT, MemoryLimit
 from runtime.rows.encoding.images import Images
+from runtime.rows.table_names import IMAGES
 from runtime.rows.tables.extras import extra
 
-SUFFIXES: Final = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
-
 MAX_PIXELS: Final = 1 << 26
-"""Upper bound on the pixels of an image; decoding takes up to 12 bytes for each."""
+"""Upper bound on the pixels of an image."""
+
+PIXEL_BYTES: Final = 12
+"""Upper bound on the bytes that decoding takes for a pixel."""
 
 _WIDE: Final = ("I", "F")
 """Pillow's modes with more than 8 bits in a channel."""
 
 
 def image_paths(folder: Path) -> list[Path]:
-    """Return the images of a folder in the order of their paths, without hidden files and folders.
+    """Return the images of a folder in the order of their paths, without hidden files and folders; or one image.
 
     Raises DataError for a folder without images, a link that leads out of the folder, a link to a folder, or an image
     that is no regular file.
     """
+    if not folder.is_dir():
+        return [folder]
     root = folder.resolve()
     found: list[Path] = []
     for path in sorted(folder.rglob("*")):
         if any(part.startswith(".") for part in path.relative_to(folder).parts):
             continue
-        is_image = path.suffix.lower() in SUFFIXES and not path.is_dir()
+        is_image = path.suffix.lower() in IMAGES and not path.is_dir()
         if path.is_symlink() and (is_image or path.is_dir() or not path.exists()):
             _require_inside(folder, root, path)
         if not is_image:
@@ -44,8 +50,15 @@ def image_paths(folder: Path) -> list[Path]:
             raise DataError(f"{path}: the image cannot be read: this is not a regular file")
         found.append(path)
     if not found:
-        raise DataError(f"{folder}: there are no images in this folder; their names end in {', '.join(SUFFIXES)}")
+        raise DataError(f"{folder}: there are no images in this folder; their names end in {', '.join(IMAGES)}")
     return found
+
+
+def image_names(paths: Sequence[Path], folder: Path) -> Array:
+    """Return the names of images: their paths within the folder, or that of the file alone; texts as objects."""
+    names = np.empty(len(paths), object)
+    names[:] = [path.relative_to(folder).as_posix() if path != folder else path.name for path in paths]
+    return names
 
 
 def _require_inside(folder: Path, root: Path, link: Path) -> None:
@@ -64,28 +77,61 @@ def _require_inside(folder: Path, root: Path, link: Path) -> None:
         raise DataError(f"{link}: this link leads to {inside}, whose images are packed already; remove it")
 
 
-def images_like(paths: Sequence[Path], like: Images) -> Array:
+def images_like(paths: Sequence[Path], like: Images, memory: MemoryLimit = NO_LIMIT) -> Array:
     """Return images as uint8 [rows, height, width, channels], of the size and channels of those that were packed.
 
     Raises DataError for an image that cannot be read, or has another size where images were not resized; UsageError
-    without pillow.
+    without pillow; ResourceLimit if they do not fit into the memory.
+    """
+    nbytes = len(paths) * like.height * like.width * like.channels
+    memory.take(nbytes, "the images")
+    images = np.empty((len(paths), like.height, like.width, like.channels), np.uint8)
+    memory.note(images)
+    for number, path in enumerate(paths):
+        with _read(path) as file:
+            images[number] = image_like(str(path), file, like)
+    return images
+
+
+def image_like(name: str, file: BinaryIO, like: Images, memory: MemoryLimit = NO_LIMIT) -> Array:
+    """Return the image in a file, uint8 [height, width, channels], as `images_like` does; errors name it `name`.
+
+    Raises ResourceLimit if decoding takes more memory than there is.
     """
     size = (like.height, like.width) if like.resized else None
-    images = np.empty((len(paths), like.height, like.width, like.channels), np.uint8)
-    for number, path in enumerate(paths):
-        image, _ = image_of(path, size, like.channels == 1)
-        if image.shape != images.shape[1:]:
-            found, wanted = (f"{height} x {width}" for height, width, _ in (image.shape, images.shape[1:]))
-            raise DataError(f"{path}: the image is {found}, and those packed are {wanted}; resize it to {wanted}")
-        images[number] = image
-    return images
+    image, _ = _decoded(name, file, size, like.channels == 1, memory)
+    if image.shape != (like.height, like.width, like.channels):
+        found, wanted = (f"{height} x {width}" for height, width in (image.shape[:2], (like.height, like.width)))
+        raise DataError(f"{name}: the image is {found}, and those packed are {wanted}; resize it to {wanted}")
+    return image
 
 
 def image_of(path: Path, size: tuple[int, int] | None, grey: bool) -> tuple[Array, bool]:
     """Return an image as uint8 [height, width, channels], rotated by its tag, and if it has clear pixels."""
+    with _read(path) as file:
+        return _decoded(str(path), file, size, grey)
+
+
+@contextmanager
+def _read(path: Path) -> Generator[BinaryIO]:
+    try:
+        with open_regular(path) as file:
+            yield file
+    except OSError as error:
+        raise _unreadable(str(path), error) from None
+
+
+def _unreadable(name: str, error: Exception) -> DataError:
+    said = getattr(error, "strerror", None) or _said(error)
+    return DataError(f"{name}: the image cannot be read: {said}")
+
+
+def _decoded(
+    name: str, file: BinaryIO, size: tuple[int, int] | None, grey: bool, memory: MemoryLimit = NO_LIMIT
+) -> tuple[Array, bool]:
     image, ops = extra("PIL.Image", "reading images"), extra("PIL.ImageOps", "reading images")
     try:
-        with open_regular(path) as file, _opened(image, file) as opened:
+        with _opened(image, file) as opened, memory.lent(PIXEL_BYTES * opened.height * opened.width, "the image"):
             wide, clear = _is_wide(opened), _has_clear_pixels(opened)
             ops.exif_transpose(opened, in_place=True)
             wanted = "L" if grey else "RGB"
@@ -93,13 +139,12 @@ def image_of(path: Path, size: tuple[int, int] | None, grey: bool) -> tuple[Arra
             if size is not None:
                 picture = picture.resize(size[::-1])
             array = np.asarray(picture, np.uint8)
-    except OSError as error:
-        said = _said(error) if error.strerror is None else error.strerror
-        raise DataError(f"{path}: the image cannot be read: {said}") from None
+    except ResourceLimit:
+        raise
     except Exception as error:
-        raise DataError(f"{path}: the image cannot be read: {_said(error)}") from None
+        raise _unreadable(name, error) from None
     if wide:
-        raise DataError(f"{path}: the image has more than 8 bits for each channel; save it with 8, as values are uint8")
+        raise DataError(f"{name}: the image has more than 8 bits for each channel; save it with 8, as values are uint8")
     return array.reshape(*array.shape[:2], -1), clear
 
 

@@ -12,7 +12,7 @@ from runtime.errors import DataError, UsageError
 from runtime.memory.limit import NO_LIMIT, MemoryLimit
 from runtime.rows.encoding.csv_lines import VALUE_BYTES
 from runtime.rows.encoding.csv_rows import read_csv
-from runtime.rows.table_names import is_table, suffix_of
+from runtime.rows.table_names import TEXTS, is_table, suffix_of
 from runtime.rows.tables.columns import joined_columns
 from runtime.rows.tables.opened import opened
 from runtime.rows.tables.piece import Piece
@@ -55,7 +55,7 @@ def table_pieces(
     Raises DataError for a file that cannot be read or has no row, UsageError for another suffix.
     """
     if not is_table(path):
-        raise UsageError(f"{path}: tables are called *.csv, *.tsv, *.jsonl, these with .gz, or *.parquet")
+        raise UsageError(f"{path}: tables are called *.csv, *.tsv, *.jsonl, *.txt, these with .gz, or *.parquet")
     count = 0
     for piece in _pieces(path, wanted, numbers, needed):
         count += len(piece)
@@ -77,6 +77,10 @@ def _pieces(
                 from runtime.rows.tables.json_pieces import json_pieces
 
                 yield from json_pieces(path, stream, needed)
+            case suffix if suffix in TEXTS:
+                from runtime.rows.tables.text_pieces import text_pieces
+
+                yield from text_pieces(path, stream)
             case _:
                 from runtime.rows.tables.arrow import parquet_pieces
 

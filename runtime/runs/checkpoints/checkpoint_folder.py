@@ -16,6 +16,7 @@ from typing import Final
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.atomic import TEMPORARY_FILES
+from prograd_proto.spelling import closest
 from prograd_proto.wording import as_asked
 from runtime.errors import Damaged, DataError, UsageError
 from runtime.files.output import make_folder, unwritable
@@ -51,6 +52,14 @@ class CheckpointFolder:
             return []
         except OSError as error:
             raise DataError(f"{self.path}: the folder cannot be listed: {error.strerror or error}") from None
+
+    def hint(self) -> str:
+        """Return a clause that names the folder beside this one that has checkpoints and the closest name, or ""."""
+        try:
+            folders = [path for path in self.path.parent.iterdir() if path.is_dir() and path != self.path]
+            return closest(self.path.name, [path.name for path in folders if CheckpointFolder(path).files()])
+        except (OSError, DataError):
+            return ""
 
     def steps(self) -> list[int]:
         """Return the steps of all checkpoints, in order."""

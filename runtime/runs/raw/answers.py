@@ -60,6 +60,11 @@ class Answer(NamedTuple):
         """True for a fetch without a column, whose elements are given as they are."""
         return self.column is None and not self.members
 
+    @property
+    def is_scaled(self) -> bool:
+        """True for a fetch with numbers of a column that are not in its units."""
+        return self.column is not None and self.column.kind == "number" and self.column.changes_numbers
+
     def named(self, array: Array) -> dict[str, Array]:
         """Return the predicted values by name, for an array of this fetch."""
         if self.members:
@@ -134,11 +139,17 @@ def _has_elements(answer: Answer, array: Array) -> bool:
 
 
 def answers_of(
-    program: pb.ProgramDesc, bound: BoundEntry, encoding: Encoding, decode: Mapping[str, str] | None = None
+    program: pb.ProgramDesc,
+    bound: BoundEntry,
+    encoding: Encoding,
+    decode: Mapping[str, str] | None = None,
+    *,
+    is_quiet: bool = False,
 ) -> list[Answer]:
     """Return the answers of an entry's fetches that have rows, in their order.
 
-    `decode` names the columns of some fetches. Raises UsageError for a column that a fetch cannot predict.
+    `decode` names the columns of some fetches. A warning names a fetch that may predict a scaled column, unless
+    `is_quiet`. Raises UsageError for a column that a fetch cannot predict.
     """
     names = _label_names(program, bound)
     labels = [encoding.column(name) for name in names if encoding.knows(name)]
@@ -160,7 +171,8 @@ def answers_of(
         answer = _found(fetch.name, labels, others, shape, _maker(source, tensor), is_float=is_float)
         if answer.is_array and is_float:
             answer = _joined(fetch.name, joined, shape)
-            _warn_if_scaled(answer, labels, shape)
+            if not is_quiet:
+                _warn_if_scaled(answer, labels, shape)
         found.append(answer)
     return _told_apart(found)
 
