@@ -7,7 +7,8 @@
 classifier   classes from numbers
 regressor    numbers from numbers
 frames       columns of classes and dates as numbers
-estimator    what both do: parameters, training, states
+parameters   the parameters that both have
+estimator    what both do: training, states
 networks     the program of an estimator: its own, or that of a function
 sparse_rows  sparse rows as positions and values
 """

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self, cast
 
 import numpy as np
@@ -15,11 +16,11 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import column_or_1d
 
 from prograd.sklearn.estimator import Estimator
-from prograd.sklearn.networks import Build, Kind
 from runtime.dtypes import Array
 from runtime.memory.shortage import limited_by_memory
 
 
+@dataclass(eq=False, repr=False)
 class Classifier(ClassifierMixin, Estimator):
     """A network for classification.
 
@@ -27,30 +28,11 @@ class Classifier(ClassifierMixin, Estimator):
     `make_pipeline(StandardScaler(), Classifier())`.
 
     Args:
-        hidden_layer_sizes: width of each hidden layer; a number for one layer.
-        activation: "relu", "tanh", "logistic", "gelu", "silu" or "identity".
-        dropout: share of the hidden units that a training step leaves out.
-        alpha: decoupled weight decay, by default that of Holzmüller, Grinsztajn and Steinwart (2024); biases do not
-            decay.
-        batch_size: rows of a step; "auto" for min(200, rows).
-        learning_rate_init: learning rate.
-        max_iter: upper bound on the epochs.
-        shuffle: take the rows in another order each epoch.
-        random_state: seed of initial values, orders and dropout: a number, a RandomState, or None for another one.
-        tol: the loss must fall by more than this within `n_iter_no_change` epochs.
-        n_iter_no_change: epochs without improvement that end the training.
-        early_stopping: judge the loss of `validation_fraction` of the rows, and restore the best states.
-        validation_fraction: share of the rows that are held out by `early_stopping`, the same share of each class.
-        warm_start: `fit` goes on with the states of the last one.
         class_weight: "balanced", a weight by class, or the weights in the order of the classes; they multiply those of
             the rows.
-        callbacks: callbacks of the training; see `prograd.callbacks`.
-        program: a function of the numbers of features and classes that returns a Program, in place of the dense
-            network: its inputs are `x`, `y` and optionally `weight`, and its entry `predict` has probabilities.
-        engine: engine that runs the steps, "native" or "reference"; by default the one that takes less time to train,
-            where the native one has to compile first.
-        threads: number of threads, by default one for each usable core.
-        verbose: show the progress.
+
+    The other parameters are those of `prograd.sklearn.parameters.Parameters`. The entry `predict` of a `program` has
+    probabilities.
 
     Attributes:
         classes_: the classes.
@@ -61,54 +43,10 @@ class Classifier(ClassifierMixin, Estimator):
         run_: the `prograd.Run` with the program and its states.
     """
 
-    _kind: Kind = "classes"
+    _: KW_ONLY
+    class_weight: Any = None
 
-    def __init__(
-        self,
-        hidden_layer_sizes: int | Sequence[int] = (100,),
-        activation: str = "relu",
-        *,
-        dropout: float = 0.0,
-        alpha: float = 0.02,
-        batch_size: int | str = "auto",
-        learning_rate_init: float = 0.001,
-        max_iter: int = 200,
-        shuffle: bool = True,
-        random_state: Any = None,
-        tol: float = 1e-4,
-        n_iter_no_change: int = 10,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        warm_start: bool = False,
-        class_weight: Any = None,
-        callbacks: Sequence[Any] = (),
-        program: Build | None = None,
-        engine: str | None = None,
-        threads: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            hidden_layer_sizes,
-            activation,
-            dropout=dropout,
-            alpha=alpha,
-            batch_size=batch_size,
-            learning_rate_init=learning_rate_init,
-            max_iter=max_iter,
-            shuffle=shuffle,
-            random_state=random_state,
-            tol=tol,
-            n_iter_no_change=n_iter_no_change,
-            early_stopping=early_stopping,
-            validation_fraction=validation_fraction,
-            warm_start=warm_start,
-            callbacks=callbacks,
-            program=program,
-            engine=engine,
-            threads=threads,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight
+    _kind = "classes"
 
     @limited_by_memory
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803 - the name that scikit-learn gives it

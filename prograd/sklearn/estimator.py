@@ -1,6 +1,6 @@
 # pyright: basic, reportMissingTypeStubs=false, reportAttributeAccessIssue=false
 # scikit-learn has no types, and its estimators get attributes when they are fitted
-"""The common part of both estimators: parameters, training by a program, and the states that they keep."""
+"""The common part of both estimators: training by a program, and the states that they keep."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ import math
 import warnings
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from inspect import Signature, signature
 from numbers import Integral, Real
 from tempfile import gettempdir
 from typing import Any, Final, Self, cast
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, check_X_y, validate_data
@@ -27,7 +25,6 @@ from prograd.sklearn.frames import FrameColumns, is_mixed
 from prograd.sklearn.networks import (
     ACTIVATIONS,
     RATE,
-    Build,
     Kind,
     Scale,
     compiled,
@@ -35,6 +32,7 @@ from prograd.sklearn.networks import (
     engine_for,
     feeds_of,
 )
+from prograd.sklearn.parameters import Parameters
 from prograd.sklearn.sparse_rows import SparseRows, lengths_for
 from prograd_proto import program_pb2 as pb
 from prograd_proto.spelling import closest
@@ -63,43 +61,8 @@ _COMPILED: Final = (
 """Parameters that take a new program or a new run; all others act at the next training."""
 
 
-_OTHER_NAMES: Final = {
-    "batch": "batch_size",
-    "device": "engine",
-    "epochs": "max_iter",
-    "layers": "hidden_layer_sizes",
-    "learning_rate": "learning_rate_init",
-    "lr": "learning_rate_init",
-    "patience": "n_iter_no_change",
-    "seed": "random_state",
-    "weight_decay": "alpha",
-}
-"""Parameters by the names that other packages give them."""
-
-
-class _Parameters(type):
-    """The type of estimators, which answers unknown parameters with known ones."""
-
-    @property
-    def __signature__(cls) -> Signature:
-        """The parameters of the constructor, for `help`."""
-        own = signature(cls.__init__)
-        return own.replace(parameters=list(own.parameters.values())[1:])
-
-    def __call__(cls, *given: Any, **options: Any) -> Any:
-        known = list(cls.__signature__.parameters)
-        odd = next((name for name in options if name not in known), None)
-        if odd is None:
-            return super().__call__(*given, **options)
-        if odd in ("solver", "optimizer"):
-            raise TypeError(f"{cls.__name__} has no parameter {odd!r}: it trains by AdamW, and a program= by any other")
-        other = _OTHER_NAMES.get(odd)
-        hint = f"; write {other}" if other else closest(odd, known) or f"; it has {', '.join(known)}"
-        raise TypeError(f"{cls.__name__} has no parameter {odd!r}{hint}")
-
-
-class Estimator(BaseEstimator, metaclass=_Parameters):
-    """The parameters, which are those of scikit-learn's networks where these have them.
+class Estimator(Parameters):
+    """Training and prediction.
 
     Subclasses turn targets into the feed `y`, and have `_kind`: that of the targets. `_lengths` are the numbers of
     elements to which sparse rows are padded; none for dense rows.
@@ -110,49 +73,6 @@ class Estimator(BaseEstimator, metaclass=_Parameters):
     _is_sparse: bool
     _columns: FrameColumns | None = None
     _scale: Scale | None = None
-
-    def __init__(
-        self,
-        hidden_layer_sizes: int | Sequence[int] = (100,),
-        activation: str = "relu",
-        *,
-        dropout: float = 0.0,
-        alpha: float = 0.02,
-        batch_size: int | str = "auto",
-        learning_rate_init: float = 0.001,
-        max_iter: int = 200,
-        shuffle: bool = True,
-        random_state: Any = None,
-        tol: float = 1e-4,
-        n_iter_no_change: int = 10,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        warm_start: bool = False,
-        callbacks: Sequence[Any] = (),
-        program: Build | None = None,
-        engine: str | None = None,
-        threads: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.hidden_layer_sizes = hidden_layer_sizes
-        self.activation = activation
-        self.dropout = dropout
-        self.alpha = alpha
-        self.batch_size = batch_size
-        self.learning_rate_init = learning_rate_init
-        self.max_iter = max_iter
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.tol = tol
-        self.n_iter_no_change = n_iter_no_change
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.warm_start = warm_start
-        self.callbacks = callbacks
-        self.program = program
-        self.engine = engine
-        self.threads = threads
-        self.verbose = verbose
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the parameters and results without the run, which is made anew from the program and its states."""
@@ -359,14 +279,18 @@ class Estimator(BaseEstimator, metaclass=_Parameters):
                 self._means = np.nan_to_num(np.nanmean(rows, axis=0))
         return self._filled(rows), targets
 
-    def _validated_data(self, x: Any, y: Any, *, reset: bool, **options: Any) -> tuple[Any, Any]:
-        """Return rows as numbers, and the targets; a frame with other columns is encoded as the first one was."""
+    def _validated_data(self, x: Any, *y: Any, reset: bool, **options: Any) -> Any:
+        """Return rows as numbers, with the targets `y` if there are any.
+
+        A frame with columns of other kinds is encoded as the first one was.
+        """
         if reset:
             self._columns = FrameColumns(x) if is_mixed(x) else None
         if self._columns is None:
-            return cast(tuple[Any, Any], validate_data(self, x, y, reset=reset, **_ACCEPTED, **options))
-        validate_data(self, x, y, reset=reset, skip_check_array=True)
-        return check_X_y(self._columns.matrix(x), y, **_ACCEPTED, **options)
+            return validate_data(self, x, *y, reset=reset, **_ACCEPTED, **options)
+        matrix = self._columns.matrix(x)
+        validate_data(self, x, *y, reset=reset, skip_check_array=True)
+        return check_X_y(matrix, *y, **_ACCEPTED, **options) if y else check_array(matrix, **_ACCEPTED)
 
     def _in_form(self, rows: Any) -> Any:
         """Return checked rows, dense or sparse as the first ones were."""
@@ -388,13 +312,7 @@ class Estimator(BaseEstimator, metaclass=_Parameters):
     def _predicted(self, x: Any) -> Array:
         """Return the only result of the entry `predict` for rows."""
         check_is_fitted(self, "program_")
-        if self._columns is None:
-            checked = validate_data(self, x, reset=False, **_ACCEPTED)
-        else:
-            matrix = self._columns.matrix(x)
-            validate_data(self, x, reset=False, skip_check_array=True)
-            checked = check_array(matrix, **_ACCEPTED)
-        rows = self._filled(self._in_form(checked))
+        rows = self._filled(self._in_form(self._validated_data(x, reset=False)))
         if self._is_longer(rows):
             self._lengthen(rows)
         group = rows.length_numbers(self._lengths) if isinstance(rows, SparseRows) else np.zeros(len(rows), np.int64)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -13,11 +14,11 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from prograd.sklearn.estimator import Estimator
-from prograd.sklearn.networks import Build, Kind
 from runtime.dtypes import Array
 from runtime.memory.shortage import limited_by_memory
 
 
+@dataclass(eq=False, repr=False)
 class Regressor(RegressorMixin, Estimator):
     """A network for regression, of one number or of several.
 
@@ -28,59 +29,18 @@ class Regressor(RegressorMixin, Estimator):
     With `quantiles`, as in (0.05, 0.5, 0.95), it is trained on the pinball loss instead. `predict_quantiles` has the
     values below which these shares of the targets are, and `predict` that of the share nearest to a half.
 
-    Parameters and attributes are those of `Classifier`, without the classes, and `quantiles`. The function `program`
-    gets the numbers of features and of outputs; the input `y` is float32 [rows, outputs], and the entry `predict` has
-    values of that shape.
+    Args:
+        quantiles: shares of the targets, each above the one before; none for means.
+
+    The other parameters are those of `prograd.sklearn.parameters.Parameters`, and attributes those of `Classifier`
+    without the classes. The input `y` of a `program` is float32 [rows, outputs], and its entry `predict` has values of
+    that shape.
     """
 
-    _kind: Kind = "numbers"
+    _: KW_ONLY
+    quantiles: Sequence[float] = ()
 
-    def __init__(
-        self,
-        hidden_layer_sizes: int | Sequence[int] = (100,),
-        activation: str = "relu",
-        *,
-        dropout: float = 0.0,
-        alpha: float = 0.02,
-        batch_size: int | str = "auto",
-        learning_rate_init: float = 0.001,
-        max_iter: int = 200,
-        shuffle: bool = True,
-        random_state: Any = None,
-        tol: float = 1e-4,
-        n_iter_no_change: int = 10,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        warm_start: bool = False,
-        quantiles: Sequence[float] = (),
-        callbacks: Sequence[Any] = (),
-        program: Build | None = None,
-        engine: str | None = None,
-        threads: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            hidden_layer_sizes,
-            activation,
-            dropout=dropout,
-            alpha=alpha,
-            batch_size=batch_size,
-            learning_rate_init=learning_rate_init,
-            max_iter=max_iter,
-            shuffle=shuffle,
-            random_state=random_state,
-            tol=tol,
-            n_iter_no_change=n_iter_no_change,
-            early_stopping=early_stopping,
-            validation_fraction=validation_fraction,
-            warm_start=warm_start,
-            callbacks=callbacks,
-            program=program,
-            engine=engine,
-            threads=threads,
-            verbose=verbose,
-        )
-        self.quantiles = quantiles
+    _kind = "numbers"
 
     @limited_by_memory
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803 - the name that scikit-learn gives it
