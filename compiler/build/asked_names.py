@@ -35,4 +35,6 @@ def _require(argument: str, name: str, what: str, known: Collection[str], also: 
     if name in known or name in also:
         return
     hint = closest(name, known) or f"; there {'is' if len(known) == 1 else 'are'} {', '.join(known) or 'none'}"
+    if what == "split" and not known:
+        hint = f"; name its rows by program.data(…, splits={{{name!r}: 'KEY'}})"
     raise CompileError(f"training: {argument}={name!r} is no {what} of this program{hint}")

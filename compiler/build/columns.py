@@ -50,6 +50,19 @@ def data_files(program: pb.ProgramDesc, folder: Path) -> list[str]:
     return files_of(folder, program.data.file)
 
 
+def unnamed_input(program: pb.ProgramDesc, path: Path) -> str:
+    """Return a clause about the first input whose own name is no key of a data file; "" if there is none."""
+    from runtime.errors import DataError
+    from runtime.files.tensor_files import shapes_there  # brings NumPy
+
+    own = [column.key for column in program.data.columns if column.feed == column.key and not base_of(column.key)]
+    try:
+        absent = next((key for key in own if not shapes_there(path, [key])), None)
+    except DataError:  # the file cannot be read, which the caller says
+        absent = None
+    return "" if absent is None else f"; name the key of the input {absent!r} by columns={{{absent!r}: 'KEY'}}"
+
+
 def _require_columns(program: pb.ProgramDesc, path: Path) -> None:
     data = program.data
     from runtime.errors import DataError
@@ -64,7 +77,7 @@ def _require_columns(program: pb.ProgramDesc, path: Path) -> None:
         there = [key for key in keys.values() if key not in follow]
         shapes = shapes_of(path, [*there, *(split.key for split in data.splits if split.key)])
     except DataError as error:
-        raise CompileError(f"data: {error}") from None
+        raise CompileError(f"data: {error}{unnamed_input(program, path)}") from None
     for feed, key in keys.items():
         if key in follow:
             continue

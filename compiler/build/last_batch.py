@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from compiler.build.columns import data_files
+from compiler.build.columns import data_files, unnamed_input
 from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.lifespans import trains
@@ -87,7 +87,7 @@ def rows_of_epoch(program: pb.ProgramDesc, folder: Path) -> int:
         try:
             shape = _shape(folder / name, key)
         except DataError as error:
-            raise CompileError(f"data: {error}") from None
+            raise CompileError(f"data: {error}{'' if by_key else unnamed_input(program, folder / name)}") from None
         if not shape:
             raise CompileError(f"{folder / name}: {data.columns[0].key!r} has no rows")
         count += shape[0]

@@ -54,6 +54,9 @@ _DATE: Final = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d{1,2}[./-]\d{1,2}[./-]\
 _FOR_NUMBERS: Final = ("mean", "median")
 """Replacements of missing values that only numbers have."""
 
+_SEVERAL: Final = 50
+"""Upper bound on the different texts of a column that become classes without a warning, for any number of rows."""
+
 _MANY: Final = 1000
 """Upper bound on the different texts of a column that become classes by default, for any number of rows."""
 
@@ -283,12 +286,8 @@ def _classes(
     there = [text for text in texts.tolist() if text]
     known = [*dict.fromkeys(level if levels.exact else canonical(level, form) for level in levels.values)]
     values = known if known and set(there) <= set(known) else class_order(form, there)
-    if not asked and not levels.values and len(values) > max(_MANY, len(raw) // 2):
-        classes, text = _option("class", name), as_asked(f"--text {name}=100", f"text={{{name!r}: 100}}")
-        raise DataError(
-            f"{name!r} has {len(values)} different texts in {len(raw)} rows; "
-            f"leave it out by {_option('drop', name)}, keep it as text by {text}, or as classes by {classes}"
-        )
+    if not asked and not levels.values:
+        _require_few(name, len(values), len(raw))
     fill = _class_fill(name, fill, form, texts[training].tolist())
     if fill is None and len(there) < len(texts):
         raise _missing(name, texts == "", "other")
@@ -297,6 +296,18 @@ def _classes(
     _say_alike(name, form, class_texts(raw).tolist(), exact=levels.exact)
     column = Column(name, "class", tuple(values), fill=fill)
     return column if column.classes_are == form else replace(column, form=form)
+
+
+def _require_few(name: str, count: int, rows: int) -> None:
+    """Raise DataError for so many different texts that they are hardly classes; log a warning of fewer."""
+    if count <= max(_SEVERAL, rows // 2):
+        return
+    classes, text = _option("class", name), as_asked(f"--text {name}=100", f"text={{{name!r}: 100}}")
+    what = f"{name!r} has {count} different texts in {rows} rows"
+    ways = f"leave it out by {_option('drop', name)}, keep it as text by {text}, or as classes by {classes}"
+    if count > max(_MANY, rows // 2):
+        raise DataError(f"{what}; {ways}")
+    _log.warning("%s, which become as many classes; %s", what, ways)
 
 
 def _say_alike(name: str, form: Form, texts: list[str], *, exact: bool) -> None:

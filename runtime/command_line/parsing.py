@@ -28,6 +28,9 @@ OTHER_WORDS: Final = {
 }
 """Verbs by the words that other tools have for them."""
 
+RATES: Final = ("--rate", "--lr", "--learning-rate", "--learning_rate")
+"""Options of other tools for the learning rate, which is a setting of a program here."""
+
 
 def new_parser(command: str, description: str) -> tuple[argparse.ArgumentParser, Any]:
     """Return the parser of a whole command, and the object to which its verbs are added, by name in `choices`."""
@@ -143,4 +146,6 @@ def _unknown(words: Sequence[str], flags: Sequence[str]) -> str:
     flag = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
     if flag is None:
         return f"{words[0]!r} is one word too many"
+    if flag in RATES and "--set" in flags:
+        return f"there is no option {flag!r}; write --set rate=NUMBER for a setting of the program that is called rate"
     return f"there is no option {flag!r}{closest(flag, flags)}"

@@ -86,7 +86,10 @@ class Data:
         keys = {column.feed: column.key for column in self._program.data.columns}
         for feed in bound.feeds.values():
             if feed.name not in keys:
-                raise DataError(f"entry {bound.name!r} reads the feed {feed.name!r}, which no column of the data gives")
+                raise DataError(
+                    f"entry {bound.name!r} reads the feed {feed.name!r}, which no column of the data gives; "
+                    f"name its key by program.data(…, columns={{{feed.name!r}: 'KEY'}})"
+                )
         selection = self._split(split) if split is not None and not self._is_table else None
         self._read([keys[name] for name in bound.feeds], selection)
         columns = {feed.name: self._column(feed, keys[feed.name]) for feed in bound.feeds.values()}
@@ -131,7 +134,8 @@ class Data:
             return splits[name]
         if name == "train":  # the default split for training when the program has no splits
             return None
-        hint = closest(name, splits) or f"; its splits are: {', '.join(splits) or 'none'}"
+        none = f"; its rows are named by program.data(…, splits={{{name!r}: 'KEY'}})"
+        hint = closest(name, splits) or (f"; its splits are: {', '.join(splits)}" if splits else none)
         raise UsageError(f"the data has no split {name!r}{hint}")
 
     def _column(self, feed: Feed, key: str) -> Column:

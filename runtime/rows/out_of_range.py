@@ -2,7 +2,8 @@
 
 1. The row is named only if it is certain: the op reads the number from an integer feed by ops that move elements and
    change none, and no other such feed has it in these rows.
-2. A metric is named if nothing but its totals is computed from the op: it is a fetch, and the totals are states named
+2. Rows of a parameter are looked up by number, as in an embedding: the error says how many rows there must be.
+3. A metric is named if nothing but its totals is computed from the op: it is a fetch, and the totals are states named
    after it. One that counts its rows in `seen` keeps an element of each, and is full if the next has no place.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
 from runtime.entries import BoundEntry
 from runtime.errors import OutOfRange
@@ -20,6 +22,9 @@ MOVES: Final = frozenset(
     {"broadcast_to", "cast", "concat", "identity", "pad", "reshape", "slice", "split", "transpose", "where"}
 )
 """Operators that change no number of an operand but to another dtype, or leave it out."""
+
+_LOOK_UPS: Final = frozenset({"gather", "sparse_matmul"})
+"""Operators that look up rows of a parameter by their numbers."""
 
 
 def explained(error: OutOfRange, bound: BoundEntry, rows: Rows | Streamed, start: int) -> OutOfRange:
@@ -39,11 +44,20 @@ def explained(error: OutOfRange, bound: BoundEntry, rows: Rows | Streamed, start
     count = min(bound.rows, len(rows) - start)
     holding = rows.holding(error.number, _feeds_of(bound, op), start, count)
     row = holding[0] if len(holding) == 1 else ""
-    return _as(error, f"{f'metric {metric!r}: ' if metric else ''}{error}{row}")
+    return _as(error, f"{f'metric {metric!r}: ' if metric else ''}{error}{row}{_count_of(bound, op, error.number)}")
 
 
 def _as(error: OutOfRange, text: str) -> OutOfRange:
     return OutOfRange(text, error.number, error.op, error.place)
+
+
+def _count_of(bound: BoundEntry, op: pb.OpDesc, number: int) -> str:
+    """Return the number of rows that an embedding needs for a number, as a clause; "" for another op."""
+    states = {p.tensor: p.state for p in bound.block.parameters if p.WhichOneof("source") == "state"}
+    table = next((states[name] for name in op.inputs if op.type in _LOOK_UPS and name in states), "")
+    if not table or number < 0 or attributes_of(op).get("axis", 0) != 0:
+        return ""
+    return f"; {table!r} has a row for each number, so it takes count={number + 1} or more"
 
 
 def _feeds_of(bound: BoundEntry, op: pb.OpDesc) -> list[str]:

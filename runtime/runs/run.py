@@ -550,7 +550,7 @@ _ELSEWHERE: Final = {
     "parameters": "run.state",
     "score": "run.evaluate(split)",
     "state_dict": "run.state, or run.save(path)",
-    "summary": "program.summary(), or compiler summary program.pb",
+    "summary": "prograd.Program.load(path).summary(), or compiler summary program.pb",
 }
 """Replacements for names that runs and models have in other frameworks."""
 

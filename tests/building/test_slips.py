@@ -160,7 +160,7 @@ def test_rows_of_another_kind_of_file(here: Path, capsys: pytest.CaptureFixture[
 def test_rows_that_have_to_be_packed_first(here: Path, capsys: pytest.CaptureFixture[str], name: str, sentence: str):
     assert main(["execute", "p.pb", "--data", name]) == 4
     assert capsys.readouterr().err == (
-        f"runtime: {name}: rows are read from .safetensors, .npz, .csv, .jsonl and .parquet files{sentence}\n"
+        f"runtime: {name}: rows are read from .safetensors, .npz, .csv, .jsonl, .parquet and .txt files{sentence}\n"
     )
 
 

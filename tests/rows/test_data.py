@@ -296,7 +296,10 @@ def test_a_feed_without_a_column_is_named(tmp_path):
     del desc.data.columns[1]
     save_desc(desc, path, force=True)
     found = refused(lambda: train_once(path), tmp_path)
-    assert found == "entry 'train' reads the feed 'y', which no column of the data gives"
+    assert found == (
+        "entry 'train' reads the feed 'y', which no column of the data gives; "
+        "name its key by program.data(…, columns={'y': 'KEY'})"
+    )
 
 
 def test_an_unknown_split_is_named_with_the_closest(tmp_path):

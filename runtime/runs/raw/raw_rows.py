@@ -44,7 +44,10 @@ class RawRows:
         keys = {column.feed: column.key for column in session.program.data.columns}
         for feed in self.bound.feeds:
             if feed not in keys:
-                raise DataError(f"entry {entry!r} reads the feed {feed!r}, which no column of the data gives")
+                raise DataError(
+                    f"entry {entry!r} reads the feed {feed!r}, which no column of the data gives; "
+                    f"name its key by program.data(…, columns={{{feed!r}: 'KEY'}})"
+                )
         ragged = {name for name, column in self.encoding.columns.items() if column.is_ragged}
         follow = {feed for feed in self.bound.feeds if base_of(keys[feed]) in ragged}  # lengths and masks
         self.keys = {feed: keys[feed] for feed in self.bound.feeds if feed not in follow}
