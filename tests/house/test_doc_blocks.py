@@ -108,9 +108,7 @@ def test_the_commands_of_a_page_do_what_it_says(page: str, folder: Path, capsys:
 
 
 def test_the_page_about_serving_asks_what_it_serves(folder: Path):
-    serve, ask, _ = commands(ROOT / "docs/serving.md")[
-        1:
-    ]  # tests/serving/test_raw_requests.py asks with rows of tables
+    serve, ask = commands(ROOT / "docs/serving.md")[1:3]  # tests/serving/ asks with rows of tables and images
     address = re.search(r"http://127.0.0.1:8000(\S+)", ask)
     header = re.search(r"-H '([\w-]+): ([^']+)'", ask)
     assert address
