@@ -1,6 +1,6 @@
-"""Operators: the signature, the result types and the gradient of every operation.
+"""Operators: the signature and the gradient of every operation.
 
-The body of an operator's declaration infers types; it computes nothing. `registry/ops/` has the operators by family,
+`registry/ops/` has the operators by family, `prograd_proto.result_types` the types of their results,
 and `runtime/engines/reference/kernels/` has their kernels under the same names.
 
 ops            the operators, a module for each family
@@ -10,7 +10,6 @@ value          a tensor of a block under construction, with Python's operators; 
 arrays         small arrays as constants
 block          a block that ops are appended to
 settings       checks of numbers that may be settings
-shapes         checks and rules about shapes; `windows` has those of convolution and pooling
 control        conditions and loops: functions that become blocks inside ops
 gradients      append the ops that compute gradients
 traits         facts about an op that passes ask for

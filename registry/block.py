@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
@@ -10,8 +9,8 @@ from typing import NamedTuple
 
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto.dtypes import NUMBERS, REALS
-from prograd_proto.elements import pack
+from prograd_proto.dtypes import NUMBERS
+from prograd_proto.elements import scalar_bytes
 from prograd_proto.settings import Interval
 from prograd_proto.tensor_types import tensor_desc, type_of
 from registry.errors import OpError
@@ -293,13 +292,3 @@ class Block:
         while any(stem + suffix in self.types for suffix in suffixes):
             stem += "_"
         return stem
-
-
-def scalar_bytes(dtype: str, number: float) -> bytes:
-    """Return one element as little-endian bytes; raise OpError if `dtype` cannot hold the number."""
-    if dtype not in REALS and number % 1 != 0:
-        raise OpError(f"{number} is not a whole number, as {dtype} needs")
-    try:
-        return pack(dtype, [number if dtype in REALS else int(number)])
-    except (struct.error, OverflowError):
-        raise OpError(f"{number} does not fit {dtype}") from None

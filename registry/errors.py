@@ -3,16 +3,8 @@
 from collections.abc import Callable
 
 from prograd_proto import ProgramError
-
-
-class OpError(ProgramError):
-    """An operator was called with operands or attributes that it cannot take, or was declared wrongly."""
-
-
-def require(condition: bool, message: str) -> None:
-    """Raise OpError unless `condition` holds; the call adds the operator, its operands and the user's line."""
-    if not condition:
-        raise OpError(message)
+from prograd_proto.errors import OpError as OpError
+from prograd_proto.errors import require as require
 
 
 class Located:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import EllipsisType
 from typing import TYPE_CHECKING, NamedTuple
 
+from prograd_proto.result_types.shapes import size_known
 from registry.errors import Located, OpError
-from registry.shapes import size_known
 from registry.table import OPS
 
 if TYPE_CHECKING:

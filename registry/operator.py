@@ -11,6 +11,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
 from prograd_proto.dtypes import FLOATS, HALVES
 from prograd_proto.plugins import namespace_of, plugin_hint
+from prograd_proto.result_types import RULES
 from prograd_proto.spelling import closest
 from prograd_proto.upgrades import declare_version
 from registry.block import Block
@@ -42,6 +43,7 @@ class Op(Generic[P, R]):
     ) -> None:
         self.name = f"{namespace}.{infer.__name__}" if namespace else infer.__name__
         self.infer = infer
+        self.types = RULES[self.name].results if self.name in RULES else self._own_types
         self.signature: Signature = read_signature(infer, outputs)
         self.differentiable = differentiable
         self.no_gradient = frozenset(no_gradient)
@@ -144,12 +146,12 @@ class Op(Generic[P, R]):
         values, attributes = self._bind(block, args, kwargs)
         types = [None if value is None else value.type for value in values]
         try:
+            if self.written_rule is not None:
+                scope = self.signature.name_inputs(values) | attributes
+                attributes |= self.written_rule(**{name: scope[name] for name in rule_names(self.written_rule)})
             results = self.infer_types(types, attributes)
         except OpError as error:
             raise OpError(f"{self._described(block, types)}: {error}") from None
-        if self.written_rule is not None:
-            scope = self.signature.name_inputs(values) | attributes
-            attributes |= self.written_rule(**{name: scope[name] for name in rule_names(self.written_rule)})
         kinds = self.signature.attributes
         messages = [attribute_message(name, kinds[name].kind, value) for name, value in attributes.items()]
         suffixes = self.signature.output_suffixes(len(results))
@@ -213,10 +215,7 @@ class Op(Generic[P, R]):
         for name, type in zip(self.signature.flat_input_names(len(inputs)), inputs, strict=True):
             if type is not None and type.dtype in HALVES and not self.halves:
                 raise OpError(f"{name} is {type.dtype}, which is stored and moved only; cast it to float32")
-        block = Block()
-        values = [None if type is None else Value(block, "", type) for type in inputs]
-        result = cast("TensorType | tuple[TensorType, ...]", self.infer(*values, **self.signature.spelled(attributes)))  # pyright: ignore[reportCallIssue]: the signature was read from infer itself
-        types = (result,) if isinstance(result, TensorType) else tuple(result)
+        types = self.types(*inputs, **attributes)
         for type in types:
             if type.dtype in HALVES and not self.halves:
                 raise OpError(
@@ -226,6 +225,13 @@ class Op(Generic[P, R]):
                 if isinstance(extent, int) and not 0 <= extent <= MAX_INT64:
                     raise OpError(f"its result would have an extent of {extent}")
         return types
+
+    def _own_types(self, *inputs: TensorType | None, **attributes: Attribute) -> tuple[TensorType, ...]:
+        """Return the types that the declared function infers, for operators of plugins."""
+        block = Block()
+        values = [None if type is None else Value(block, "", type) for type in inputs]
+        made = cast("TensorType | tuple[TensorType, ...]", self.infer(*values, **self.signature.spelled(attributes)))  # pyright: ignore[reportCallIssue]: the signature was read from infer itself
+        return (made,) if isinstance(made, TensorType) else tuple(made)
 
     def _checked_rule(self, rule: Callable[..., Any], what: str, more: set[str]) -> Callable[..., Any]:
         known = {*self.signature.inputs, *self.signature.outputs, *self.signature.attributes, *more}

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from prograd_proto.errors import require
+
 Axis = int | tuple[int, ...]
 """One axis, or several; the attribute `axes`."""
 
@@ -52,3 +54,14 @@ SPELLINGS: Final = {
 def as_tuple(numbers: Axis) -> tuple[int, ...]:
     """Return the numbers as a tuple."""
     return (numbers,) if isinstance(numbers, int) else tuple(numbers)
+
+
+def four_edges(padding: Edges) -> tuple[int, int, int, int]:
+    """Return (top, left, bottom, right); two numbers stand for both vertical and both horizontal edges."""
+    padding = as_tuple(padding)
+    require(
+        len(padding) in (2, 4),
+        f"padding has {len(padding)} numbers; it is (top, left, bottom, right) or (vertical, horizontal)",
+    )
+    top, left, bottom, right = padding * (4 // len(padding))
+    return top, left, bottom, right

@@ -4,24 +4,20 @@ A contract states the operands and attributes of an op, the types of its results
 implementation. How an engine computes the op and which memory it needs for that belongs to the engine. For the
 reference engine, `runtime.kernel` has it.
 
-A rule is `rule(x, w, *, axis) -> Types`: from input types and attributes to output and scratch types. It calls
-`require` to refuse what must not be computed. Its annotated keyword parameters are the op's attributes. The loader
-applies the rule to every op of a file before anything is allocated: NumPy would silently broadcast into a wrong `out`,
-and a native kernel would write out of bounds. The output types belong to the contract. The scratch types belong to the
-kernel that is declared with the rule, and only its engine reads them.
+The rule of the types of its results is `prograd_proto.result_types`'s, which the registry infers by too; a plugin
+declares its own. Its annotated keyword parameters are the op's attributes. The loader applies it to every op of a file
+before anything is allocated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, Literal, NamedTuple, TypedDict, Unpack
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple, TypedDict, Unpack
 
-from prograd_proto import Attribute, ProgramError, TensorType
-from prograd_proto.attributes import KIND_OF_ANNOTATION
+from prograd_proto import ProgramError, TensorType
+from prograd_proto.result_types import RULES, Types, read_rule
 from prograd_proto.upgrades import declare_version
 from runtime.row_rules import RowRule
-
-Rule = Callable[..., "Types"]
 
 FILE: Final = "file"
 """The resource that lies beside the arena and holds the values that are spilled."""
@@ -31,20 +27,6 @@ GROUP: Final = "group"
 
 CONTRACTS: Final[dict[str, Contract]] = {}
 """The declared contracts by operator name; `runtime.operators` fills it with all operators."""
-
-_VARIADIC_FLAG: Final = 0x04  # flag of a code object: the function takes *args
-
-
-class Types(NamedTuple):
-    """The result of a rule: the types of the outputs, and of the scratch arrays of the kernel declared with it."""
-
-    outputs: tuple[TensorType, ...]
-    scratch: tuple[TensorType, ...] = ()
-
-
-def types(*outputs: TensorType, scratch: Sequence[TensorType] = ()) -> Types:
-    """Return the result of a rule."""
-    return Types(outputs, tuple(scratch))
 
 
 class Effect(NamedTuple):
@@ -114,7 +96,7 @@ class Contract(NamedTuple):
     inputs: tuple[str, ...]
     optional: int
     variadic: bool
-    attributes: dict[str, str]
+    attributes: Mapping[str, str]
     version: int = 1
     view: bool = False
     halves: bool = False
@@ -126,45 +108,56 @@ class Contract(NamedTuple):
     operations: Callable[..., int] | None = None
 
 
-def declare(name: str, rule: Rule, *, namespace: str = "", **facts: Unpack[Facts]) -> Contract:
+def declare(name: str, rule: Types | None = None, *, namespace: str = "", **facts: Unpack[Facts]) -> Contract:
     """Enter the contract of an operator into the table; raise ProgramError if there is one already.
 
     Args:
         name: name of the operator.
-        rule: function from input types and attributes to output types.
+        rule: rule of a plugin's operator (`prograd_proto.result_types`); it stands in the common table for others.
         namespace: for a plugin's operators the plugin's name, which precedes a dot in the op type.
         facts: further facts, as `Contract` explains them.
     """
     name = f"{namespace}.{name}" if namespace else name
     if name in CONTRACTS:
         raise ProgramError(f"kernel {name!r} is declared twice")
-    code = rule.__code__
-    names = code.co_varnames
-    positional = names[: code.co_argcount]
-    keyword = names[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-    variadic = bool(code.co_flags & _VARIADIC_FLAG)
-    if variadic:
-        positional += (names[code.co_argcount + code.co_kwonlyargcount],)
-
-    def outputs(*inputs: TensorType | None, **attributes: Attribute) -> tuple[TensorType, ...]:
-        return rule(*inputs, **attributes).outputs
-
+    given = read_rule(rule) if rule else RULES[name]
     contract = Contract(
         name=name,
-        outputs=outputs,
-        inputs=positional,
-        optional=len(rule.__defaults__ or ()),
-        variadic=variadic,
-        attributes={key: KIND_OF_ANNOTATION[rule.__annotations__[key]] for key in keyword},
+        outputs=given.results,
+        inputs=given.inputs,
+        optional=given.optional,
+        variadic=given.variadic,
+        attributes=given.attributes,
         **facts,
     )
-    asked = set(parameters(contract.operations)) - {*positional, "out"} if contract.operations else ()
-    require(not asked, f"the operations of kernel {name!r} ask for {sorted(asked)}; they may use inputs and out")
+    require_known(f"the operations of kernel {name!r}", contract.operations, {*contract.inputs, "out"})
     require(not (contract.view and contract.effects), f"kernel {name!r} is a view, which does nothing, and has effects")
     if namespace:
         declare_version(name, contract.version)
     CONTRACTS[name] = contract
     return contract
+
+
+def require_known(what: str, function: Callable[..., object] | None, names: Collection[str]) -> None:
+    """Raise ProgramError if a function has a parameter that is none of these names."""
+    asked = sorted(set(parameters(function)) - set(names)) if function else []
+    require(not asked, f"{what} ask for {asked}; they may ask for {sorted(names)}")
+
+
+def by_name(
+    contract: Contract, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType] | None
+) -> dict[str, Any]:
+    """Return the types of an op as functions of its types name them: its inputs, and `out` if its outputs are given.
+
+    A variadic input and several outputs are tuples; an absent input is None.
+    """
+    fixed = len(contract.inputs) - contract.variadic
+    named: dict[str, Any] = dict.fromkeys(contract.inputs) | dict(zip(contract.inputs[:fixed], inputs, strict=False))
+    if contract.variadic:
+        named[contract.inputs[-1]] = tuple(inputs[fixed:])
+    if outputs is not None:
+        named["out"] = tuple(outputs) if len(outputs) != 1 or contract.variadic_outputs else outputs[0]
+    return named
 
 
 def parameters(function: Callable[..., object]) -> tuple[str, ...]:

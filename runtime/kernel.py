@@ -1,9 +1,9 @@
-"""Kernels of the reference engine: the NumPy function that computes an op, declared beside the rule of its contract.
+"""Kernels of the reference engine: the NumPy function that computes an op, with its contract.
 
 A kernel is `f(x, w, *, axis, out, scratch)`: inputs by position (None is an absent optional one), attributes by name
-and without defaults, because the file has them all. `out` is the output array, or a list of them when the rule returns
-several. `scratch` is the list of arrays that the rule asked for. A kernel with a parameter `random_stream` gets the
-op's stream. It writes into `out` and allocates only small temporaries.
+and without defaults, because the file has them all. `out` is the output array, or a list of them if there are several.
+`scratch` is the list of arrays that the declaration asks for. A kernel with a parameter `random_stream` gets the op's
+stream. It writes into `out` and allocates only small temporaries.
 
 The declaration makes both the operator's contract (`runtime.contract`) and the kernel. Any engine and the check of a
 file use the contract. The kernel, with its scratch and the outputs that it can write in place, belongs to this engine.
@@ -18,14 +18,16 @@ from typing import Final, NamedTuple, Unpack
 import numpy as np
 
 from prograd_proto import Attribute, TensorType
-from runtime.contract import Contract, Facts, Rule, declare
+from prograd_proto.result_types import Types
+from runtime.contract import Contract, Facts, by_name, declare, parameters, require_known
 from runtime.contract import Effect as Effect
-from runtime.contract import Types as Types
 from runtime.contract import require as require
-from runtime.contract import types as types
 from runtime.dtypes import BFLOAT16
 from runtime.dtypes import Array as Array
 from runtime.row_rules import pointwise
+
+Room = Callable[..., Sequence[TensorType]]
+"""A function to the types of a kernel's scratch, from input types, output types (`out`) and attributes, by name."""
 
 KERNELS: Final[dict[str, Kernel]] = {}
 """The kernels by operator name."""
@@ -36,13 +38,18 @@ class Kernel(NamedTuple):
 
     contract: Contract
     function: Callable[..., object]
-    rule: Rule  # rule of the contract; its scratch belongs to this function
+    room: Room | None  # function to the types of its scratch
     in_place: tuple[tuple[int, int], ...]  # (output, input) pairs that may share memory
     elementwise: bool  # True for a ufunc: inputs and outputs by position
 
     def scratch(self, inputs: Sequence[TensorType | None], attributes: dict[str, Attribute]) -> tuple[TensorType, ...]:
         """Return the types of the arrays that the function may overwrite while it runs."""
-        return self.rule(*inputs, **attributes).scratch
+        if self.room is None:
+            return ()
+        asked = parameters(self.room)
+        outputs = self.contract.outputs(*inputs, **attributes) if "out" in asked else None
+        named = by_name(self.contract, inputs, outputs) | attributes
+        return tuple(self.room(*[named[name] for name in asked]))
 
     def bind(
         self,
@@ -70,8 +77,9 @@ def _bits(array: Array) -> Array:
 
 
 def kernel(
-    rule: Rule,
+    rule: Types | None = None,
     *,
+    scratch: Room | None = None,
     in_place: Sequence[tuple[int, int]] = (),
     namespace: str = "",
     **facts: Unpack[Facts],
@@ -79,7 +87,9 @@ def kernel(
     """Declare an operator with the decorated function's name, and the function as its kernel.
 
     Args:
-        rule: function from input types and attributes to output and scratch types.
+        rule: rule of result types of a plugin's operator; others have theirs in `prograd_proto.result_types`.
+        scratch: function to the types of the kernel's scratch. Its parameters are named like inputs, like attributes,
+            or `out` for the output (a tuple if there are several).
         in_place: (output, input) pairs that may share memory; the pair of a view always may.
         namespace: for a plugin's kernels the plugin's name, which precedes a dot in the op type.
         facts: facts of the operator's contract, as `runtime.contract.Contract` explains them: `version`, `view`,
@@ -91,8 +101,9 @@ def kernel(
     def declared(function: Callable[..., None]) -> Callable[..., None]:
         name, random = function.__name__.removesuffix("_"), _takes_random_stream(function)
         contract = declare(name, rule, namespace=namespace, **facts | {"random": random})
+        require_known(f"the scratch of kernel {name!r}", scratch, {*contract.inputs, *contract.attributes, "out"})
         pairs = ((0, 0),) if contract.view else tuple(in_place)
-        KERNELS[contract.name] = Kernel(contract, function, rule, pairs, elementwise=False)
+        KERNELS[contract.name] = Kernel(contract, function, scratch, pairs, elementwise=False)
         return function
 
     return declared
@@ -101,7 +112,7 @@ def kernel(
 def elementwise(
     name: str,
     ufunc: Callable[..., object],
-    rule: Rule,
+    rule: Types | None = None,
     *,
     in_place: Sequence[tuple[int, int]] = (),
     namespace: str = "",
@@ -111,7 +122,7 @@ def elementwise(
     Its row rule is `row_rules.pointwise`.
     """
     contract = declare(name, rule, namespace=namespace, rows=pointwise)
-    KERNELS[contract.name] = Kernel(contract, ufunc, rule, tuple(in_place), elementwise=True)
+    KERNELS[contract.name] = Kernel(contract, ufunc, None, tuple(in_place), elementwise=True)
 
 
 def _takes_random_stream(function: Callable[..., None]) -> bool:

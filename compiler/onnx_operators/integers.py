@@ -25,8 +25,8 @@ from compiler.frontends.onnx.known.constants import Constant
 from compiler.frontends.onnx.node import Mapping, Node, cast
 from compiler.onnx_operators.conv import FILTER, IMAGE, integer_convolution, window_of
 from compiler.onnx_operators.linalg import integer_product
+from prograd_proto.result_types.integers import MAX_DEPTH
 from registry import Value, ops
-from registry.ops.integers import MAX_DEPTH
 
 SIGNED_SHIFT: Final = 128
 """The code of the signed number 0."""

@@ -27,8 +27,8 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis, Kind
 from prograd_proto.dtypes import FLOATS, INTEGERS, NAMES
+from prograd_proto.result_types.arrangement import SMALL_TENSOR_BYTES
 from registry.op import find_op
-from registry.ops.fill import SMALL_TENSOR_BYTES
 from runtime.one_op import compute
 from runtime.step import effects_of
 

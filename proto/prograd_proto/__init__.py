@@ -5,6 +5,7 @@
 * `tensor_types`: TensorType and shapes in Python
 * `limits`: maximum sizes of a program
 * `blocks`: blocks as Python lists, read once
+* `result_types`: the types of the results of every operator
 * `attributes`: attribute messages to Python values and back
 * `files`: load and save; `atomic`: atomic replacement of a file
 * `identity`: the hash of a program, the hash of states

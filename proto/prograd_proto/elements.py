@@ -5,6 +5,9 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
+from prograd_proto.dtypes import REALS
+from prograd_proto.errors import OpError
+
 CODES: Final = {
     "float32": "f",
     "float64": "d",
@@ -48,3 +51,13 @@ def _bfloat16(number: float) -> bytes:
     unit = max(math.frexp(number)[1] - _DIGITS, _LEAST)
     rounded = math.ldexp(round(math.ldexp(number, -unit)), unit)
     return struct.pack("<f", math.copysign(rounded, number))[2:]
+
+
+def scalar_bytes(dtype: str, number: float) -> bytes:
+    """Return one element as little-endian bytes; raise OpError if `dtype` cannot hold the number."""
+    if dtype not in REALS and number % 1 != 0:
+        raise OpError(f"{number} is not a whole number, as {dtype} needs")
+    try:
+        return pack(dtype, [number if dtype in REALS else int(number)])
+    except (struct.error, OverflowError):
+        raise OpError(f"{number} does not fit {dtype}") from None

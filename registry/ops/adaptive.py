@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from prograd_proto import TensorType
 from registry.op import op
-from registry.ops.update import require_parameter, require_settings, require_slots, require_step
 from registry.value import Value
 
 
@@ -29,10 +28,7 @@ def adagrad(
 
     new_total = total + g^2; the new w is w - rate / (1 + step * rate_decay) * g / (sqrt(new_total) + epsilon).
     """
-    require_parameter(w, rate, dw=dw, total=total)
-    require_step(step)
-    require_settings(rate_decay=rate_decay, epsilon=epsilon, decay=decay)
-    return w.type, w.type
+    ...
 
 
 @op("new_w", "new_v", "new_change", differentiable=False)
@@ -52,9 +48,7 @@ def adadelta(
     new_v is the running mean of g^2 with the factor rho; d = g * sqrt(change + epsilon) / sqrt(new_v + epsilon);
     new_change is the running mean of d^2, and the new w is w - rate * d.
     """
-    require_parameter(w, rate, dw=dw, v=v, change=change)
-    require_settings(rho=rho, epsilon=epsilon, decay=decay)
-    return w.type, w.type, w.type
+    ...
 
 
 @op("new_w", "new_m", differentiable=False)
@@ -72,9 +66,7 @@ def lion(
 
     The new w is w - rate * (sign(beta1 * m + (1 - beta1) * dw) + decay * w), and new_m = beta2 * m + (1 - beta2) * dw.
     """
-    require_parameter(w, rate, dw=dw, m=m)
-    require_settings(beta1=beta1, beta2=beta2, decay=decay)
-    return w.type, w.type
+    ...
 
 
 @op("direction", "new_v", differentiable=False)
@@ -85,9 +77,7 @@ def rms_scale(
 
     new_v = alpha * v + (1 - alpha) * g^2. A gradient descent step along the first result is RMSprop.
     """
-    require_slots(w, dw=dw, v=v)
-    require_settings(alpha=alpha, epsilon=epsilon, decay=decay)
-    return w.type, w.type
+    ...
 
 
 @op("direction", "new_v", "new_mean", differentiable=False)
@@ -98,6 +88,4 @@ def centred_rms_scale(
 
     new_v is the running mean of g^2 and new_mean that of g, both with the factor alpha.
     """
-    require_slots(w, dw=dw, v=v, mean=mean)
-    require_settings(alpha=alpha, epsilon=epsilon, decay=decay)
-    return w.type, w.type, w.type
+    ...

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+from prograd_proto.result_types.shapes import joined_extent, normal_axes, normal_axis, size_known
+from prograd_proto.result_types.windows import require_image
 from registry.errors import require
 from registry.ops.reduce import broadcast_to
 from registry.ops.shape import concat, reshape, split, transpose
-from registry.shapes import joined_extent, normal_axes, normal_axis, size_known
 from registry.spelled import spelled
 from registry.spellings import Axis, Numbers, as_tuple
 from registry.value import Index, Value
-from registry.windows import require_image
 
 BACKWARDS = slice(None, None, -1)
 

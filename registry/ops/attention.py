@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
-from prograd_proto.tensor_types import Shape
+from prograd_proto.result_types.sequences import grouped_heads
+from prograd_proto.result_types.shapes import size_known
 from registry.composite import gradients_of
 from registry.errors import require
 from registry.op import op
@@ -16,7 +17,6 @@ from registry.ops.norm import softmax
 from registry.ops.pointwise import where
 from registry.ops.reduce import broadcast_to
 from registry.ops.shape import reshape
-from registry.shapes import broadcast_shapes, factor_sum_dtype, show_shape, size_known
 from registry.traits import lowered
 from registry.value import Value
 
@@ -35,14 +35,14 @@ def scaled_dot_product_attention(
     memory grows with l + s. The result of bfloat16 operands is float32; weights are rounded as a factor of v. Vaswani
     et al., 2017.
     """
-    y = TensorType(factor_sum_dtype(q, k, v), (*q.shape[:-1], _attended(q, k, v, mask)))
-    require(scale != 0 or q.shape[-1] != 0, "queries of the size 0 have no scale of their own; give scale")
-    return y
+    ...
 
 
 @scaled_dot_product_attention.written
 def scaled_dot_product_attention_written(q: Value, *, scale: float) -> dict[str, float]:
-    return {"scale": scale or size_known(q.shape[-1], "the size of a query") ** -0.5}
+    size = size_known(q.shape[-1], "the size of a query") if q.rank else 0
+    require(scale != 0 or size != 0, "queries of the size 0 have no scale of their own; give scale")
+    return {"scale": scale or size**-0.5}
 
 
 @scaled_dot_product_attention.gradient
@@ -65,10 +65,7 @@ def attention_gradient(
     q: Value, k: Value, v: Value, dy: Value, mask: Value | None = None, *, causal: bool = False, scale: float = 1.0
 ) -> tuple[TensorType, TensorType, TensorType]:
     """Return the gradients of scaled_dot_product_attention with respect to q, k and v; `scale` is not 0."""
-    shape = (*q.shape[:-1], _attended(q, k, v, mask))
-    require(dy.type == TensorType(q.dtype, shape), f"dy is {dy.type}, not {TensorType(q.dtype, shape)}")
-    dq, dk, dv = (TensorType(factor_sum_dtype(q, k, v), x.shape) for x in (q, k, v))
-    return dq, dk, dv
+    ...
 
 
 @attention_gradient.gradient
@@ -103,7 +100,7 @@ def _steps(q: Value, k: Value, v: Value, mask: Value | None, causal: bool, scale
     """Return the attention composed of ordinary operators, for gradients of higher order."""
     n, heads, length, depth = q.shape
     groups, size = k.shape[1:3]
-    grouped = _grouped(heads, groups)
+    grouped = grouped_heads(heads, groups)
     k, v = (reshape(x, shape=(n, groups, 1, *x.shape[2:])) for x in (k, v))
     scores = matmul(reshape(q, shape=(n, *grouped, length, depth)), k, transpose_b=True) * scale
     shape = (n, heads, length, size)
@@ -125,27 +122,3 @@ def _steps(q: Value, k: Value, v: Value, mask: Value | None, causal: bool, scale
 def _widened(x: Value) -> Value:
     """Return x in the dtype of sums of products."""
     return cast(x, dtype="float32") if x.dtype == "bfloat16" else x
-
-
-def _attended(q: Value, k: Value, v: Value, mask: Value | None) -> int | str:
-    """Return the size of a value; raise OpError unless the operands fit."""
-    require(q.rank == k.rank == v.rank == 4, "queries, keys and values have four axes each: [n, heads, length, size]")
-    dtype = factor_sum_dtype(q, k, v)
-    require(
-        q.shape[0] == k.shape[0] and k.shape[:3] == v.shape[:3], "k or v has not the batch, heads or length it must"
-    )
-    require(q.shape[3] == k.shape[3], f"queries have the size {q.shape[3]}, keys {k.shape[3]}")
-    _grouped(q.shape[1], k.shape[1])
-    shape = (*q.shape[:3], k.shape[2])
-    if mask is not None:
-        require(mask.dtype in ("bool", dtype), f"mask is {mask.dtype}, not bool or {dtype}")
-        fits = mask.rank <= 4 and broadcast_shapes(mask.shape, shape) == shape
-        require(fits, f"mask {show_shape(mask.shape)} does not broadcast to {show_shape(shape)}")
-    return v.shape[3]
-
-
-def _grouped(heads: int | str, groups: int | str) -> Shape:
-    of_queries, of_keys = (size_known(count, "the number of heads") for count in (heads, groups))
-    fits = of_keys > 0 and of_queries % of_keys == 0
-    require(fits, f"{of_keys} heads of keys do not divide {of_queries} heads of queries")
-    return of_keys, of_queries // of_keys

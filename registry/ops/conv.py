@@ -2,21 +2,18 @@
 
 Images are [n, h, w, c], filters [h, w, c / groups, o]. The filter is not flipped: the operation is a cross-correlation,
 as in all neural networks. Each of the three operators is linear in both operands, and the gradient of one is the other
-two. `registry/windows.py` describes windows.
+two. `registry/spellings.py` describes windows.
 """
 
 from __future__ import annotations
 
 from prograd_proto import TensorType
 from prograd_proto.tensor_types import Shape
-from registry.errors import require
 from registry.op import op
 from registry.ops.copy import as_factor
-from registry.shapes import factor_sum_dtype, show_shape, size_known
-from registry.spellings import Edges, Pair
+from registry.spellings import Edges, Pair, four_edges
 from registry.traits import example, lowered
 from registry.value import Value
-from registry.windows import four_edges, require_image, window_counts
 
 Numbers = tuple[int, ...]
 
@@ -37,9 +34,7 @@ def conv2d(
     With `groups`, the first c / groups channels make the first o / groups results, and so on. The result of bfloat16
     operands is float32, as that of `matmul`.
     """
-    require_image(x)
-    require(w.rank == 4, f"w has the axes [h, w, c / groups, o], not {w.rank} of them")
-    return TensorType(factor_sum_dtype(x, w), convolved_shape(x.shape, w.shape, stride, padding, dilation, groups))
+    ...
 
 
 @conv2d.written
@@ -72,9 +67,7 @@ def conv2d_input_gradient(
     groups: int = 1,
 ) -> TensorType:
     """Return the gradient of conv2d for images of `shape`: dy spread by w, a transposed convolution."""
-    dtype = factor_sum_dtype(dy, w)
-    _require_adjoint("dy", dy.shape, convolved_shape(shape, w.shape, stride, padding, dilation, groups))
-    return TensorType(dtype, shape)
+    ...
 
 
 @conv2d_input_gradient.written
@@ -107,9 +100,7 @@ def conv2d_filter_gradient(
     groups: int = 1,
 ) -> TensorType:
     """Return the gradient of conv2d for filters of `shape`: sums of products of x and dy in each window."""
-    dtype = factor_sum_dtype(x, dy)
-    _require_adjoint("dy", dy.shape, convolved_shape(x.shape, shape, stride, padding, dilation, groups))
-    return TensorType(dtype, shape)
+    ...
 
 
 @conv2d_filter_gradient.written
@@ -126,23 +117,3 @@ def conv2d_filter_gradient_gradient(
     dx = conv2d_input_gradient(dy, ddw, shape=x.shape, groups=groups, **window)
     ddy = conv2d(x, ddw, groups=groups, **window)
     return dx, ddy
-
-
-def convolved_shape(x: Shape, w: Shape, stride: Pair, padding: Edges, dilation: Pair, groups: int) -> Shape:
-    """Return the shape of conv2d's result from those of images and filters."""
-    require(len(x) == len(w) == 4, "images and filters have four axes")
-    n, height, width, channels = x
-    *window, depth, made = (size_known(extent, "an extent of the filter") for extent in w)
-    channels = size_known(channels, "the number of channels")
-    require(groups > 0, f"groups={groups} is not positive")
-    require(channels == depth * groups, f"x has {channels} channels, w expects {depth * groups}")
-    require(made % groups == 0, f"w makes {made} channels, which {groups} groups do not divide")
-    return (
-        n,
-        *window_counts(height, width, window=tuple(window), stride=stride, padding=padding, dilation=dilation),
-        made,
-    )
-
-
-def _require_adjoint(name: str, shape: Shape, expected: Shape) -> None:
-    require(shape == expected, f"{name} has the shape {show_shape(shape)}, not {show_shape(expected)}")

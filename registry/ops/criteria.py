@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from math import inf
 
+from prograd_proto.result_types.shapes import require_float, show_shape, size_known
 from registry.arrays import weights_of
 from registry.errors import require
 from registry.ops.copy import cast
@@ -17,7 +18,6 @@ from registry.ops.norm import log_softmax
 from registry.ops.pointwise import abs, clip, equal, exp, log, maximum, minimum, not_equal, sqrt, square, where
 from registry.ops.reduce import mean, sum
 from registry.ops.statistics import norm
-from registry.shapes import require_float, show_shape, size_known
 from registry.spelled import spelled
 from registry.value import Value, Weights
 

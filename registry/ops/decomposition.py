@@ -8,14 +8,11 @@ the Cholesky decomposition", 2016.
 from __future__ import annotations
 
 from prograd_proto import TensorType
-from prograd_proto.tensor_types import Shape
-from registry.errors import require
 from registry.op import op
 from registry.ops.diagonals import tril, triu
 from registry.ops.linalg import matmul
 from registry.ops.reduce import sum_to
 from registry.ops.shape import reshape, transpose
-from registry.shapes import broadcast_shapes, require_equal_dtypes, require_float
 from registry.traits import stops
 from registry.value import Value
 
@@ -28,8 +25,7 @@ def cholesky(x: Value) -> TensorType:
     The factored matrix is the mean of x and its transpose, so the gradient is symmetric, as in PyTorch. A matrix that
     is not positive definite stops the run.
     """
-    require_square("x", x)
-    return x.type
+    ...
 
 
 @cholesky.gradient
@@ -50,7 +46,7 @@ def triangular_solve(
     The other triangle of a is not read, nor is the diagonal with `unit_diagonal`. Leading axes broadcast. A zero on the
     diagonal gives the result of a division by zero.
     """
-    return TensorType(a.dtype, _solved(a, b))
+    ...
 
 
 @triangular_solve.gradient
@@ -71,7 +67,7 @@ def solve(a: Value, b: Value) -> TensorType:
 
     The method is elimination with row exchanges; a singular matrix stops the run.
     """
-    return TensorType(a.dtype, _solved(a, b))
+    ...
 
 
 @solve.gradient
@@ -84,8 +80,7 @@ def solve_gradient(a: Value, b: Value, y: Value, dy: Value) -> tuple[Value, Valu
 @op
 def inverse(x: Value) -> TensorType:
     """Return the matrix inverse; a singular x stops the run. Use `solve` for linear equations."""
-    require_square("x", x)
-    return x.type
+    ...
 
 
 @inverse.gradient
@@ -96,8 +91,7 @@ def inverse_gradient(y: Value, dy: Value) -> Value:
 @op
 def determinant(x: Value) -> TensorType:
     """Return the determinant; its gradient needs the inverse, and a singular x stops the run there."""
-    require_square("x", x)
-    return TensorType(x.dtype, x.shape[:-2])
+    ...
 
 
 @determinant.gradient
@@ -108,9 +102,7 @@ def determinant_gradient(x: Value, y: Value, dy: Value) -> Value:
 @op("sign", "logarithm", no_gradient=("sign",))
 def log_determinant(x: Value) -> tuple[TensorType, TensorType]:
     """Return the sign of the determinant and the log of its absolute value: 0 and -inf for a singular x."""
-    require_square("x", x)
-    y = TensorType(x.dtype, x.shape[:-2])
-    return y, y
+    ...
 
 
 @log_determinant.gradient
@@ -121,18 +113,3 @@ def log_determinant_gradient(x: Value, dlogarithm: Value) -> Value:
 def turned(x: Value) -> Value:
     """Return the matrices transposed."""
     return transpose(x, axis=(*range(x.rank - 2), x.rank - 1, x.rank - 2))
-
-
-def require_square(name: str, x: Value) -> None:
-    require_float(x)
-    require(x.rank >= 2, f"{name} has {x.rank} axes and needs two or more")
-    rows, columns = x.shape[-2:]
-    require(rows == columns, f"{name} has {rows} rows and {columns} columns; it must be square")
-
-
-def _solved(a: Value, b: Value) -> Shape:
-    require_equal_dtypes(a.type, b.type)
-    require_square("a", a)
-    require(b.rank >= 2, f"b has {b.rank} axes and needs two or more; a vector is a matrix of one column")
-    require(a.shape[-1] == b.shape[-2], f"a has {a.shape[-1]} rows, b has {b.shape[-2]}")
-    return (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from prograd_proto.result_types.shapes import require_equal_dtypes, require_float, size_known
+from prograd_proto.result_types.windows import require_image
 from registry.errors import require
 from registry.ops.arrange import stack, unsqueeze
 from registry.ops.conv import conv2d
@@ -12,11 +14,9 @@ from registry.ops.rounding import floor
 from registry.ops.scan import cumsum
 from registry.ops.scatter import gather_nd
 from registry.ops.shape import reshape, transpose
-from registry.shapes import require_equal_dtypes, require_float, size_known
 from registry.spelled import spelled
 from registry.spellings import Numbers, as_tuple
 from registry.value import Value
-from registry.windows import require_image
 
 
 @spelled

@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from prograd_proto import dtypes
+from prograd_proto.result_types.shapes import joined_extent, require_dtype, require_equal_dtypes
 from prograd_proto.tensor_types import Shape
 from registry.errors import require
 from registry.ops.copy import cast
@@ -16,7 +17,6 @@ from registry.ops.linalg import matmul, outer_sum
 from registry.ops.pointwise import mul
 from registry.ops.reduce import sum
 from registry.ops.shape import reshape, transpose
-from registry.shapes import joined_extent, require_dtype, require_equal_dtypes
 from registry.spelled import spelled
 from registry.value import Value
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from prograd_proto import TensorType
+from prograd_proto.result_types.shapes import require_float, size_known
 from prograd_proto.tensor_types import Shape
 from registry.errors import require
 from registry.op import op
@@ -17,7 +18,6 @@ from registry.ops.pointwise import pow, square
 from registry.ops.pool import avg_pool2d
 from registry.ops.reduce import broadcast_to, mean, sum
 from registry.ops.shape import reshape
-from registry.shapes import normal_axis, require_float, size_known
 from registry.spelled import spelled
 from registry.traits import example, follows
 from registry.value import Value
@@ -33,8 +33,7 @@ def layer_norm(
     scale and bias have the shape of these axes. The statistics keep the axes with extent 1, and inverse_deviation = 1 /
     sqrt(variance + epsilon). Ba, Kiros and Hinton, 2016.
     """
-    statistic = _of_last_axes(x, axis, scale=scale, bias=bias)
-    return x.type, statistic, statistic
+    ...
 
 
 @layer_norm.gradient
@@ -68,7 +67,7 @@ def rms_norm(
     scale has the shape of these axes; inverse_root = 1 / sqrt(mean square + epsilon) keeps them with extent 1.
     Zhang and Sennrich, 2019.
     """
-    return x.type, _of_last_axes(x, axis, scale=scale)
+    ...
 
 
 @rms_norm.gradient
@@ -105,13 +104,7 @@ def group_norm(
     A group has mean 0 and deviation 1 in each element of the batch. The statistics are [n, 1, ..., groups, 1]; scale
     and bias are [c]. Wu and He, 2018.
     """
-    require_float(x)
-    require(x.rank >= 2, f"x has {x.rank} axes and needs two or more, the first for a batch, the last for channels")
-    channels = size_known(x.shape[-1], "the number of channels")
-    require(groups > 0 and channels % groups == 0, f"groups={groups} does not divide {channels} channels")
-    _require_types(TensorType(x.dtype, (channels,)), scale=scale, bias=bias)
-    statistic = TensorType(x.dtype, (x.shape[0], *(1,) * (x.rank - 2), groups, 1))
-    return x.type, statistic, statistic
+    ...
 
 
 @group_norm.gradient
@@ -201,19 +194,6 @@ def _to_last_axes(dy: Value | None, unit: Value | None, parameter: Value | None,
         return None
     product = dy if unit is None else dy * unit
     return sum(product, axis=tuple(range(axis))) if axis else product
-
-
-def _of_last_axes(x: Value, axis: int, **parameters: Value | None) -> TensorType:
-    """Return the type of a statistic over the axes from `axis` on; the parameters must have their shape."""
-    require_float(x)
-    axis = normal_axis(axis, x.rank)
-    _require_types(TensorType(x.dtype, x.shape[axis:]), **parameters)
-    return TensorType(x.dtype, (*x.shape[:axis], *(1,) * (x.rank - axis)))
-
-
-def _require_types(type: TensorType, **parameters: Value | None) -> None:
-    for name, value in parameters.items():
-        require(value is None or value.type == type, f"{name} is {'' if value is None else value.type}, not {type}")
 
 
 def _grouped(x: Value, groups: int) -> Shape:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from prograd_proto import TensorType
-from registry.errors import require
 from registry.op import op
 from registry.ops.copy import as_factor
 from registry.ops.reduce import sum_to
-from registry.shapes import broadcast_shapes, factor_sum_dtype
 from registry.traits import lowered
 from registry.value import Value
 
@@ -20,12 +18,7 @@ def matmul(a: Value, b: Value, *, transpose_a: bool = False, transpose_b: bool =
     Leading axes broadcast as in NumPy; both operands have at least two axes. The result of bfloat16 operands is
     float32: their products are exact in it, and it has the sums.
     """
-    m, inner_a = _matrix(a, transpose_a)
-    inner_b, n = _matrix(b, transpose_b)
-    dtype = factor_sum_dtype(a, b)
-    fits = f"write transpose_b={not transpose_b}" if inner_a == n else f"b needs {inner_a} rows"
-    require(inner_a == inner_b, f"inner sizes differ: {inner_a} and {inner_b}; {fits}")
-    return TensorType(dtype, (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), m, n))
+    ...
 
 
 @matmul.gradient
@@ -51,19 +44,10 @@ def outer_sum(a: Value, b: Value) -> TensorType:
 
     The result of bfloat16 operands is float32, as that of `matmul`.
     """
-    require(a.rank >= 2 and b.rank >= 2, "both operands need two axes or more")
-    dtype = factor_sum_dtype(a, b)
-    require(a.shape[:-1] == b.shape[:-1], "the leading axes differ")
-    return TensorType(dtype, (a.shape[-1], b.shape[-1]))
+    ...
 
 
 @outer_sum.gradient
 def outer_sum_gradient(a: Value, b: Value, dy: Value) -> tuple[Value, Value]:
     dy = as_factor(dy, a)
     return matmul(b, dy, transpose_b=True), matmul(a, dy)
-
-
-def _matrix(x: Value, transposed: bool) -> tuple[int | str, int | str]:
-    require(x.rank >= 2, f"an operand has {x.rank} axes and needs two or more")
-    rows, columns = x.shape[-2:]
-    return (columns, rows) if transposed else (rows, columns)

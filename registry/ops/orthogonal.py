@@ -10,14 +10,15 @@ differentiation of pseudo-inverses and nonlinear least squares problems whose va
 from __future__ import annotations
 
 from prograd_proto import TensorType
+from prograd_proto.result_types.matrices import matrix_extents
+from prograd_proto.result_types.shapes import size_known
 from registry.errors import require
 from registry.op import op
 from registry.ops.arrange import unsqueeze
-from registry.ops.decomposition import require_square, triangular_solve, turned
+from registry.ops.decomposition import triangular_solve, turned
 from registry.ops.diagonals import eye, triu
 from registry.ops.linalg import matmul
 from registry.ops.shape import concat
-from registry.shapes import require_float, size_known
 from registry.traits import stops
 from registry.value import Value
 
@@ -29,14 +30,12 @@ def qr(x: Value, *, complete: bool = False) -> tuple[TensorType, TensorType]:
     With `complete`, k is m. The method is reflections, and the signs are those of LAPACK and PyTorch. Without rank n,
     q has arbitrary columns, and the gradient is that of a division by zero. Columns of q beyond n have no gradient.
     """
-    rows, columns = _extents(x)
-    count = rows if complete else min(rows, columns)
-    return TensorType(x.dtype, (*x.shape[:-1], count)), TensorType(x.dtype, (*x.shape[:-2], count, columns))
+    ...
 
 
 @qr.gradient
 def qr_gradient(x: Value, q: Value, r: Value, dq: Value | None, dr: Value | None, *, complete: bool) -> Value:
-    rows, columns = _extents(x)
+    rows, columns = matrix_extents(x)
     if not columns:
         return x * 0.0
     require(
@@ -64,15 +63,12 @@ def svd(x: Value) -> tuple[TensorType, TensorType, TensorType]:
     The gradient of s is that of PyTorch. That of u and v divides by differences of squared singular values and is not
     finite for equal ones, and for m != n it divides by s.
     """
-    rows, columns = _extents(x)
-    count = min(rows, columns)
-    u, s, v = (*x.shape[:-1], count), (*x.shape[:-2], count), (*x.shape[:-2], columns, count)
-    return TensorType(x.dtype, u), TensorType(x.dtype, s), TensorType(x.dtype, v)
+    ...
 
 
 @svd.gradient
 def svd_gradient(x: Value, u: Value, s: Value, v: Value, du: Value | None, ds: Value | None, dv: Value | None) -> Value:
-    rows, columns = _extents(x)
+    rows, columns = matrix_extents(x)
     row = unsqueeze(s, axis=(-2,))
     inner: Value | None = None if ds is None else _diagonal(ds)
     if du is not None or dv is not None:
@@ -99,8 +95,7 @@ def eigh(x: Value) -> tuple[TensorType, TensorType]:
     eigenvector with the largest absolute value is positive. NaN or Inf stops the run. The gradient of vectors divides
     by differences of eigenvalues, and is not finite for equal ones, as in PyTorch.
     """
-    require_square("x", x)
-    return TensorType(x.dtype, x.shape[:-1]), x.type
+    ...
 
 
 @eigh.gradient
@@ -123,11 +118,7 @@ def pseudo_inverse(x: Value, *, relative: float = 0.0, absolute: float = 0.0) ->
     max(m, n) times the distance from 1 to the next number of the dtype. NaN or Inf stops the run. The gradient takes
     the rank for constant.
     """
-    rows, columns = _extents(x)
-    require(
-        min(relative, absolute) >= 0, f"relative is {relative:g} and absolute is {absolute:g}; neither may be below 0"
-    )
-    return TensorType(x.dtype, (*x.shape[:-2], columns, rows))
+    ...
 
 
 @pseudo_inverse.gradient
@@ -135,14 +126,6 @@ def pseudo_inverse_gradient(x: Value, y: Value, dy: Value) -> Value:
     z, dz = turned(y), turned(dy)
     left, right = dz @ y @ z, z @ y @ dz
     return left - x @ (y @ left) + right - right @ y @ x - z @ dy @ z
-
-
-def _extents(x: Value) -> tuple[int, int]:
-    """Return the number of rows and of columns."""
-    require_float(x)
-    require(x.rank >= 2, f"x has {x.rank} axes and needs two or more")
-    rows, columns = (size_known(extent, "the extent of a matrix") for extent in x.shape[-2:])
-    return rows, columns
 
 
 def _tall_gradient(q: Value, r: Value, dq: Value | None, dr: Value | None) -> Value:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math  # a star import of its names would shadow operators
 
 from prograd_proto.dtypes import FLOATS, DTypeName
+from prograd_proto.result_types.shapes import size_known
+from prograd_proto.result_types.windows import require_image
 from registry.errors import require
 from registry.ops.arrange import stack, unsqueeze
 from registry.ops.copy import cast, stop_gradient
@@ -15,10 +17,8 @@ from registry.ops.fill import range
 from registry.ops.index import gather
 from registry.ops.pointwise import cos, exp, not_equal, sin, where
 from registry.ops.shape import concat, reshape, transpose
-from registry.shapes import size_known
 from registry.spelled import spelled
 from registry.value import Value
-from registry.windows import require_image
 
 
 @spelled

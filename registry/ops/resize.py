@@ -16,6 +16,8 @@ from math import inf, prod
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import NUMBERS
+from prograd_proto.result_types.shapes import normal_axis, require_equal_dtypes, require_float, size_known
+from prograd_proto.result_types.windows import require_image
 from registry.errors import require
 from registry.ops.activation import hard_tanh
 from registry.ops.arrange import unsqueeze
@@ -27,11 +29,9 @@ from registry.ops.pointwise import abs, clip, greater, logical_and, where
 from registry.ops.rounding import floor, remainder, round
 from registry.ops.scatter import gather_nd
 from registry.ops.shape import reshape
-from registry.shapes import normal_axis, require_equal_dtypes, require_float, size_known
 from registry.spelled import spelled
 from registry.spellings import Axis, Numbers, as_tuple
 from registry.value import Value
-from registry.windows import require_image
 
 Taps = list[tuple[list[int], list[float]]]
 """For each tap, the element that every result reads and its weight."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from prograd_proto import TensorType, dtypes
-from registry.errors import require
+from prograd_proto import TensorType
+from prograd_proto.result_types.shapes import normal_axis, size_known
 from registry.op import op
 from registry.ops.shape import pad, slice
-from registry.shapes import normal_axis, require_float, size_known
 from registry.traits import exact_for_integers
 from registry.value import Value
 
@@ -18,8 +17,7 @@ def cumsum(x: Value, *, axis: int = -1, exclusive: bool = False, reverse: bool =
 
     `exclusive` leaves out the element at the position itself; `reverse` sums from the end.
     """
-    normal_axis(axis, x.rank)
-    return TensorType(x.dtype if x.dtype in dtypes.FLOATS else "int64", x.shape)
+    ...
 
 
 @cumsum.gradient
@@ -35,8 +33,7 @@ def cumprod(x: Value, *, axis: int = -1, exclusive: bool = False, reverse: bool 
     `exclusive` leaves out the element at the position itself; `reverse` multiplies from the end. The gradient is exact
     for zeros too: it consists of products, not quotients.
     """
-    normal_axis(axis, x.rank)
-    return TensorType(x.dtype if x.dtype in dtypes.FLOATS else "int64", x.shape)
+    ...
 
 
 @cumprod.gradient
@@ -55,10 +52,7 @@ def linear_scan(a: Value, b: Value, *, axis: int = -1, reverse: bool = False) ->
     `reverse` starts at the end: y[i] = a[i] * y[i + 1] + b[i]. Discounted sums and linear state spaces have this form.
     The number of passes is the number of binary digits of the extent (Hillis and Steele, 1986).
     """
-    require_float(a)
-    require(a.type == b.type, f"a is {a.type}, b is {b.type}")
-    size_known(a.shape[normal_axis(axis, a.rank)], "the extent of a scanned axis")
-    return a.type
+    ...
 
 
 @linear_scan.gradient

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from prograd_proto import TensorType, dtypes
+from prograd_proto import TensorType
+from prograd_proto.result_types.shapes import normal_axis
 from prograd_proto.tensor_types import Shape
 from registry.errors import require
 from registry.op import op
@@ -19,20 +20,18 @@ from registry.ops.index import scatter_add
 from registry.ops.pointwise import equal, greater, where
 from registry.ops.reduce import broadcast_to
 from registry.ops.shape import reshape, transpose
-from registry.shapes import normal_axis, require_equal_dtypes, show_shape, size_known
 from registry.spelled import spelled
 from registry.traits import stops
 from registry.value import Value
 
 Reduction = Literal["set", "add", "max", "min", "mul"]
-REDUCTIONS = ("set", "add", "max", "min", "mul")
 
 
 @stops
 @op
 def gather_nd(x: Value, indices: Value, *, batch_axes: int = 0) -> TensorType:
     """Return the parts of x that the rows of `indices` name, in the order of the rows."""
-    return TensorType(x.dtype, _parts(x.shape, indices, batch_axes))
+    ...
 
 
 @gather_nd.gradient
@@ -50,12 +49,7 @@ def scatter_nd(x: Value, indices: Value, updates: Value, *, batch_axes: int = 0,
     allows "set" only. Only the updates that take effect get a gradient; equal maxima or minima share it evenly. The
     gradient of "mul" is exact for updates of 0, too; its own gradient takes these as constants.
     """
-    require(reduction in REDUCTIONS, f"reduction={reduction!r} is not one of {', '.join(REDUCTIONS)}")
-    require(reduction == "set" or x.dtype != "bool", f"bool is set only, {reduction!r} needs numbers")
-    require_equal_dtypes(x.type, updates.type)
-    shape = _parts(x.shape, indices, batch_axes)
-    require(updates.shape == shape, f"updates has the shape {show_shape(updates.shape)}, not {show_shape(shape)}")
-    return x.type
+    ...
 
 
 @scatter_nd.gradient
@@ -96,8 +90,7 @@ def _factor_gradients(
 @op(differentiable=False)
 def is_last_index(indices: Value, *, shape: Shape, batch_axes: int = 0) -> TensorType:
     """Return True for rows of `indices` that no later row of the same batch repeats; bool."""
-    _parts(shape, indices, batch_axes)
-    return TensorType("bool", indices.shape[:-1])
+    ...
 
 
 @spelled
@@ -138,20 +131,6 @@ def put_along_axis(x: Value, indices: Value, updates: Value, *, axis: int = -1, 
         updates = broadcast_to(updates, shape=indices.shape)
     rows, updates = _rows(x, indices, axis), _to_last(updates, axis)
     return _last_to(scatter_nd(_to_last(x, axis), rows, updates, batch_axes=x.rank - 1, reduction=reduction), axis)
-
-
-def _parts(x: Shape, indices: Value, batch_axes: int) -> Shape:
-    """Return the shape of the parts that the rows of `indices` name."""
-    require(indices.dtype in dtypes.INTEGERS - {"uint8"}, f"indices are int32 or int64, not {indices.dtype}")
-    require(0 <= batch_axes < indices.rank, f"batch_axes={batch_axes} leaves no axis of indices {indices.type}")
-    depth = size_known(indices.shape[-1], "the number of indices in a row")
-    after = batch_axes + depth
-    require(
-        depth > 0 and after <= len(x), f"rows of {depth} indices after {batch_axes} axes do not fit {show_shape(x)}"
-    )
-    same = x[:batch_axes] == indices.shape[:batch_axes]
-    require(same, f"the first {batch_axes} axes of {show_shape(x)} and {show_shape(indices.shape)} differ")
-    return (*indices.shape[:-1], *x[after:])
 
 
 def _broadcast_indices(x: Value, indices: Value, axis: int) -> Value:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from math import prod
 
 from prograd_proto import dtypes
+from prograd_proto.result_types.shapes import normal_axis, require_equal_dtypes, require_float, size_known
 from registry.control.tracing import scan
 from registry.errors import require
 from registry.ops.arrange import stack, unsqueeze
@@ -35,7 +36,6 @@ from registry.ops.rounding import floor_div, remainder
 from registry.ops.scan import cumsum
 from registry.ops.scatter import gather_nd, scatter_nd
 from registry.ops.shape import concat, reshape, transpose
-from registry.shapes import normal_axis, require_equal_dtypes, require_float, size_known
 from registry.spelled import spelled
 from registry.value import Value
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from prograd_proto import TensorType
+from prograd_proto.result_types.shapes import (
+    normal_axis,
+    resolve_reshape,
+    size_known,
+)
 from prograd_proto.tensor_types import Shape
 from registry.errors import require
 from registry.op import op
-from registry.shapes import normal_axis, require_equal_dtypes, require_whole, resolve_reshape, size_known
-from registry.spellings import Axis, as_tuple
+from registry.spellings import Axis
 from registry.traits import copies, exact, grows, repeats
 from registry.value import Value
 
@@ -18,7 +22,7 @@ from registry.value import Value
 @op(halves=True)
 def reshape(x: Value, *, shape: Shape) -> TensorType:
     """Return x in another shape, in row-major order; one extent may be -1 and follows from the others."""
-    return TensorType(x.dtype, resolve_reshape(x.shape, shape))
+    ...
 
 
 @reshape.written
@@ -36,7 +40,7 @@ def reshape_gradient(x: Value, dy: Value) -> Value:
 @op(halves=True)
 def transpose(x: Value, *, axis: Axis = ()) -> TensorType:
     """Return x with its axes permuted: axis i of the result is axis `axis[i]` of x; () reverses them."""
-    return TensorType(x.dtype, tuple(x.shape[each] for each in _permutation(x, as_tuple(axis))))
+    ...
 
 
 @transpose.written
@@ -64,7 +68,7 @@ def slice(
     All positions lie within the axis: none is counted from the end or clipped, and a negative stride runs down to a
     stop of -1 or more. `x[2:5, ::-1]` is the Python notation.
     """
-    return TensorType(x.dtype, _sliced(x.shape, as_tuple(axis), starts, stops, strides))
+    ...
 
 
 @slice.gradient
@@ -93,9 +97,7 @@ def unslice(
     strides: tuple[int, ...],
 ) -> TensorType:
     """Return zeros of `shape` with x at the positions that `slice` reads: the adjoint of slice."""
-    whole = _sliced(shape, as_tuple(axis), starts, stops, strides)
-    require(x.shape == whole, f"the slice has the shape {list(whole)}, x {list(x.shape)}")
-    return TensorType(x.dtype, shape)
+    ...
 
 
 @unslice.gradient
@@ -119,14 +121,7 @@ def pad(x: Value, *, before: tuple[int, ...], after: tuple[int, ...], value: flo
 
     A value with fractions fits floats only.
     """
-    require(len(before) == len(after) == x.rank, f"before and after need {x.rank} widths each, one per axis")
-    require(min((*before, *after), default=0) >= 0, "a width is negative; use slice to cut")
-    require_whole(x, value)
-    extents = zip(x.shape, before, after, strict=True)
-    return TensorType(
-        x.dtype,
-        tuple(d if i == j == 0 else i + size_known(d, "a padded extent") + j for d, i, j in extents),
-    )
+    ...
 
 
 @pad.gradient
@@ -140,15 +135,7 @@ def pad_gradient(x: Value, dy: Value, *, before: tuple[int, ...], after: tuple[i
 @op(halves=True)
 def split(x: Value, *, sizes: tuple[int, ...], axis: int = 0) -> list[TensorType]:
     """Return consecutive pieces of x with these sizes along `axis`; the sizes sum to its extent."""
-    axis = normal_axis(axis, x.rank)
-    size = size_known(x.shape[axis], "the extent of a split axis")
-    total = 0
-    for piece in sizes:
-        require(piece >= 0, f"the size {piece} is negative")
-        total += piece
-    require(len(sizes) > 0, "sizes is empty")
-    require(total == size, f"the sizes make {total}, axis {axis} has {size}")
-    return [TensorType(x.dtype, (*x.shape[:axis], piece, *x.shape[axis + 1 :])) for piece in sizes]
+    ...
 
 
 @split.gradient
@@ -174,16 +161,7 @@ def split_gradient(x: Value, dy: list[Value | None], *, sizes: tuple[int, ...], 
 @op(halves=True)
 def concat(*xs: Value, axis: int = 0) -> TensorType:
     """Return the tensors concatenated along `axis`; their other extents are equal."""
-    require_equal_dtypes(*(x.type for x in xs))
-    first = xs[0]
-    axis = normal_axis(axis, first.rank)
-    total = 0
-    for x in xs:
-        others = (*x.shape[:axis], *x.shape[axis + 1 :])
-        same = x.rank == first.rank and others == (*first.shape[:axis], *first.shape[axis + 1 :])
-        require(same, f"{x.type} and {first.type} differ beside axis {axis}")
-        total += size_known(x.shape[axis], "the extent of a joined axis")
-    return TensorType(first.dtype, (*first.shape[:axis], total, *first.shape[axis + 1 :]))
+    ...
 
 
 @concat.gradient
@@ -198,28 +176,6 @@ def _permutation(x: Value, axes: tuple[int, ...]) -> tuple[int, ...]:
     normal = tuple(normal_axis(axis, x.rank) for axis in axes)
     require(sorted(normal) == list(range(x.rank)), f"axes {axes} do not name each of the {x.rank} axes once")
     return normal
-
-
-def _sliced(
-    shape: Shape,
-    axes: tuple[int, ...],
-    starts: tuple[int, ...],
-    stops: tuple[int, ...],
-    strides: tuple[int, ...],
-) -> Shape:
-    counts = (len(axes), len(starts), len(stops), len(strides))
-    require(len(set(counts)) == 1, f"axes, starts, stops and strides have {counts} elements; make them equal")
-    require(len(set(axes)) == len(axes), f"axes {axes} name an axis twice")
-    new = list(shape)
-    for axis, start, stop, stride in zip(axes, starts, stops, strides, strict=True):
-        require(0 <= axis < len(shape), f"axis {axis} is out of range for rank {len(shape)}")
-        size = size_known(shape[axis], "the extent of a sliced axis")
-        require(stride != 0, "a stride is 0")
-        taken = range(start, stop, stride)
-        inside = not taken or (0 <= taken[0] < size and 0 <= taken[-1] < size)
-        require(inside, f"axis {axis} has {size} elements; {start}:{stop}:{stride} leaves it")
-        new[axis] = len(taken)
-    return tuple(new)
 
 
 def _padded(x: Value, axis: int, before: int, after: int) -> Value:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS, INTEGERS
-from registry.errors import require
 from registry.op import op
-from registry.shapes import require_dtype, require_float
 from registry.traits import example
 from registry.value import Value
 
@@ -20,12 +17,7 @@ def over_shards(x: Value, weight: Value | None = None, *, shards: int, mean: boo
     a mean divided by their number of rows, or by the sum of the weights; then x of a shard counts `weight` times.
     A mean fits floats only.
     """
-    require(shards >= 1, f"shards={shards}; it starts at 1")
-    if mean:
-        require_float(x)
-    if weight is not None:
-        require(weight.shape == (), f"the weight is {weight.type}, not a scalar")
-    return x.type
+    ...
 
 
 @example((2, 2), (2, 2), first=0, middle=1, stop=2)
@@ -36,7 +28,4 @@ def join_shards(left: Value, right: Value, *, first: int, middle: int, stop: int
     The pass `split_batch` adds the values of shards by such ops, in a balanced binary tree. A process that computes
     some of the shards finds by their numbers which sums it has, and which others have.
     """
-    require(0 <= first < middle < stop, f"the shards {first} to {middle} and {middle} to {stop} are no two ranges")
-    require(right.type == left.type, f"right is {right.type}, left is {left.type}")
-    require_dtype(left, FLOATS | INTEGERS)
-    return left.type
+    ...

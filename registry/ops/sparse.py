@@ -8,7 +8,6 @@ from registry.op import op
 from registry.ops.arrange import unsqueeze
 from registry.ops.index import gather
 from registry.ops.reduce import sum
-from registry.shapes import require_equal_dtypes, require_float
 from registry.traits import example, stops
 from registry.value import Value
 
@@ -22,11 +21,7 @@ def sparse_matmul(positions: Value, values: Value, w: Value) -> TensorType:
     `positions` are int32 or int64 [rows, count] and count from 0; one outside of w stops the run. A position may occur
     more than once. Elements whose value is 0 add nothing, whatever w has there: they pad rows that have fewer.
     """
-    _require_rows(positions, values)
-    require(w.rank == 2, f"w is {w.type}, and not a matrix")
-    require_float(w)
-    require_equal_dtypes(values.type, w.type)
-    return TensorType(w.dtype, (positions.shape[0], w.shape[1]))
+    ...
 
 
 @sparse_matmul.gradient
@@ -45,12 +40,7 @@ def sparse_outer_sum(positions: Value, values: Value, b: Value, *, size: int = 5
     The result has `size` rows. `positions` and `values` are those of `sparse_matmul`, of whose gradient this is a part.
     Rows are added in the order of i, then k.
     """
-    _require_rows(positions, values)
-    require(b.rank == 2 and b.shape[0] == values.shape[0], f"b is {b.type}, and has not the rows of {values.type}")
-    require_float(b)
-    require_equal_dtypes(values.type, b.type)
-    require(size >= 0, f"size is {size}, and negative")
-    return TensorType(b.dtype, (size, b.shape[1]))
+    ...
 
 
 @sparse_outer_sum.gradient
@@ -63,11 +53,3 @@ def sparse_outer_sum_gradient(
 def _along_rows(positions: Value, w: Value, b: Value) -> Value:
     """Return the product of each row of w at a position with the row of b."""
     return sum(gather(w, positions, axis=0) * unsqueeze(b, axis=(1,)), axis=(2,))
-
-
-def _require_rows(positions: Value, values: Value) -> None:
-    require(positions.dtype in ("int32", "int64"), f"positions are int32 or int64, not {positions.dtype}")
-    require(
-        positions.rank == 2 and positions.shape == values.shape,
-        f"positions are {positions.type} and values {values.type}; both have the shape [rows, count]",
-    )

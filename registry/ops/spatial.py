@@ -11,6 +11,7 @@ from __future__ import annotations
 import math  # a star import of its names would shadow operators
 from collections.abc import Callable
 
+from prograd_proto.result_types.shapes import size_known
 from registry.composite import gradients_of
 from registry.errors import require
 from registry.ops.conv import conv2d, conv2d_input_gradient
@@ -19,7 +20,6 @@ from registry.ops.pointwise import abs, logical_or, not_equal, pow, where
 from registry.ops.pool import avg_pool2d, max_pool2d
 from registry.ops.reduce import max, mean
 from registry.ops.shape import concat, pad, reshape, transpose
-from registry.shapes import size_known
 from registry.spelled import spelled
 from registry.spellings import Numbers
 from registry.value import Index, Value

@@ -1,21 +1,16 @@
 """Extraction of image windows, and its adjoint, the sum of windows into images.
 
-Images are [n, h, w, c]; windows are described as in `registry/windows.py`.
+Images are [n, h, w, c]; windows are described as in `registry/spellings.py`.
 """
 
 from __future__ import annotations
 
-import math
-
 from prograd_proto import TensorType
 from prograd_proto.tensor_types import Shape
-from registry.errors import require
 from registry.op import op
-from registry.shapes import show_shape, size_known
-from registry.spellings import Edges, Pair, as_tuple
+from registry.spellings import Edges, Pair, four_edges
 from registry.traits import example
 from registry.value import Value
-from registry.windows import four_edges, window_counts
 
 Numbers = tuple[int, ...]
 
@@ -34,7 +29,7 @@ def unfold(
 
     The last axis has the order of a filter [h, w, c], so conv2d is a matrix product with it. Padding is zeros.
     """
-    return TensorType(x.dtype, _unfolded(x.shape, window, stride, padding, dilation))
+    ...
 
 
 @unfold.written
@@ -61,10 +56,7 @@ def fold(
     dilation: Pair = (1, 1),
 ) -> TensorType:
     """Return images of `shape` that sum the elements of all windows: the adjoint of unfold."""
-    expected = _unfolded(shape, window, stride, padding, dilation)
-    require(x.shape == expected, f"x has the shape {show_shape(x.shape)}, not {show_shape(expected)}")
-    require(x.dtype != "bool", "bool has no sums")
-    return TensorType(x.dtype, shape)
+    ...
 
 
 @fold.written
@@ -75,10 +67,3 @@ def fold_written(*, padding: Numbers) -> dict[str, Numbers]:
 @fold.gradient
 def fold_gradient(dy: Value, *, window: Numbers, stride: Numbers, padding: Numbers, dilation: Numbers) -> Value:
     return unfold(dy, window=window, stride=stride, padding=padding, dilation=dilation)
-
-
-def _unfolded(x: Shape, window: Pair, stride: Pair, padding: Edges, dilation: Pair) -> Shape:
-    require(len(x) == 4, f"an image has the axes [n, h, w, c], not {len(x)} of them")
-    n, height, width, channels = x
-    places = window_counts(height, width, window=window, stride=stride, padding=padding, dilation=dilation)
-    return (n, *places, math.prod(as_tuple(window)) * size_known(channels, "the number of channels"))

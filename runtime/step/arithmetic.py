@@ -11,14 +11,14 @@ An operation of each kind takes a time of its own, so the ratio of two sums is n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 from prograd_proto import TensorType
 from prograd_proto.blocks import BlockAnalysis, question
 from prograd_proto.blocks.control import COND, SCAN
-from runtime.contract import parameters
+from runtime.contract import by_name, parameters
 from runtime.operators import CONTRACTS
 from runtime.row_rules import pointwise
 from runtime.step.aliases import is_view
@@ -70,12 +70,5 @@ def _declared(op_type: str, inputs: Types, outputs: Sequence[TensorType]) -> int
     contract = CONTRACTS.get(op_type)
     if contract is None or contract.operations is None:
         return None
-    out = outputs[0] if len(outputs) == 1 and not contract.variadic_outputs else tuple(outputs)
-    fixed = len(contract.inputs) - contract.variadic
-    scope: Mapping[str, object] = {
-        **dict.fromkeys(contract.inputs),
-        **dict(zip(contract.inputs[:fixed], inputs, strict=False)),
-        **({contract.inputs[-1]: tuple(inputs[fixed:])} if contract.variadic else {}),
-        "out": out,
-    }
+    scope = by_name(contract, inputs, outputs)
     return contract.operations(*(scope[name] for name in parameters(contract.operations)))

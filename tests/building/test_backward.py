@@ -14,8 +14,8 @@ from subjects.values import check_orders, define, directional, here, value_of, v
 from compiler import CompileError, Program, Value, constant, gradients, ops, sgd
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
+from prograd_proto.result_types.shapes import require_float
 from registry import OPS, Block, op
-from registry.shapes import require_float
 
 X = np.array([1.0, 2.0, 3.0])
 

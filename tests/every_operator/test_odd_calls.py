@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-import runtime.engines.reference.kernels  # noqa: F401 - fills KERNELS
 from compiler import Program, Value, metrics
 from prograd_proto import attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from registry import OPS, Op, OpError
 from registry.spelled import SPELLED
-from runtime.kernel import KERNELS
+from runtime.operators import CONTRACTS
 
 CALLS = 100
 """Number of calls of each function; about one in ten of all calls is valid."""
@@ -59,11 +58,11 @@ def test_a_call_is_appended_or_refused(declared: Callable[..., Any], function: C
         with suppress(OpError):
             call = function.on(program) if isinstance(function, Op) and not operands else function
             call(*operands, **attributes)
-        require_kernels_agree(program.block.desc)
+        require_files_keep_types(program.block.desc)
 
 
-def require_kernels_agree(block: pb.BlockDesc):
-    """The kernel of each op makes what is written down, where all sizes are known."""
+def require_files_keep_types(block: pb.BlockDesc):
+    """The types of each op follow from what its file says, where all sizes are known."""
     types = {tensor.name: type_of(tensor) for tensor in block.tensors}
     for desc in block.ops:
         inputs = [types[name] if name else None for name in desc.inputs]
@@ -71,7 +70,7 @@ def require_kernels_agree(block: pb.BlockDesc):
         attributes = attributes_of(desc)
         shapes = [type.shape for type in (*inputs, *outputs) if type] + [attributes.get("shape", ())]
         if all(isinstance(extent, int) for shape in shapes for extent in shape):
-            assert list(KERNELS[desc.type].rule(*inputs, **attributes).outputs) == outputs
+            assert list(CONTRACTS[desc.type].outputs(*inputs, **attributes)) == outputs
 
 
 def arguments(signature: inspect.Signature, program: Program, rng: random.Random) -> tuple[list[Any], dict[str, Any]]:

@@ -1,18 +1,22 @@
-"""Inference and kernels take the same types around every sample, and the dtypes in the reference are these."""
+"""Kernels compute what their rules take around every sample, and the dtypes in the reference are these."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import product
 
+import numpy as np
 import pytest
+from oracles.interpret import compute
 from samples import SAMPLES, Sample
 from subjects.cases import Case, build
 
 from compiler.reference import reference
 from compiler.reference.operand_types import DtypeRules, dtype_rules
-from prograd_proto import ProgramError, TensorType, attributes_of
-from prograd_proto.dtypes import HALVES, ITEM_BYTES
+from prograd_proto import TensorType, attributes_of
+from prograd_proto.dtypes import ITEM_BYTES
 from registry import OPS, Op, OpError
-from runtime.kernel import KERNELS
+from runtime.dtypes import numpy_dtype
+from runtime.errors import ExecutionError
 
 RULES = {name: dtype_rules(op) for name, op in OPS.items()}
 
@@ -34,18 +38,22 @@ def test_the_dtypes_of_every_operator_are_known(op: Op):
 
 
 @each_sample
-def test_inference_and_kernel_take_the_same_shapes(sample: Sample):
+def test_a_kernel_computes_every_element_for_the_shapes_that_its_rule_takes(sample: Sample):
     op, case = OPS[sample.op], build(sample)
     attributes = attributes_of(case.desc)
     usual = types_of(op, case)
     for place, type in enumerate(usual):
         for shape in () if type is None else other_shapes(type.static_shape):
             types = [*usual[:place], TensorType(type.dtype, shape), *usual[place + 1 :]]
-            assert inferred(op, types, attributes) == computed(op, types, attributes), types
+            if inferred(op, types, attributes) is not None:
+                arrays = [None if type is None else plain(type) for type in types]
+                with suppress(ExecutionError):  # of no numbers that it computes: indices of nothing, a singular matrix
+                    one, other = (compute(case.desc, arrays, rubbish) for rubbish in (0x55, 0x00))
+                    assert [array.tobytes() for array in one] == [array.tobytes() for array in other], types
 
 
 @each_sample
-def test_inference_and_kernel_take_and_give_the_dtypes_of_the_reference(sample: Sample):
+def test_a_rule_takes_and_gives_the_dtypes_of_the_reference(sample: Sample):
     op, rules = OPS[sample.op], RULES[sample.op]
     chosen = [name for name, spec in op.signature.attributes.items() if spec.kind == "dtype"]
     case = build(sample)
@@ -57,7 +65,6 @@ def test_inference_and_kernel_take_and_give_the_dtypes_of_the_reference(sample: 
         types = [None if d is None else TensorType(d, s) for d, s in zip(operands, shapes, strict=True)]
         attributes = given | dict(zip(chosen, own, strict=True))
         made = inferred(op, types, attributes)
-        assert made == computed(op, types, attributes), dtypes
         if says(rules, operands, own) != (made is not None):
             assert sample.op in FEWER, dtypes
             assert made is None, dtypes
@@ -131,13 +138,9 @@ def inferred(op: Op, types: list[TensorType | None], attributes: dict) -> list[T
         return None
 
 
-def computed(op: Op, types: list[TensorType | None], attributes: dict) -> list[TensorType] | None:
-    """Return the result of the kernel's rule, under the loader's rule that only movers accept and return halves."""
-    kernel = KERNELS[op.name]
-    halves = any(type is not None and type.dtype in HALVES for type in types)
-    try:
-        made = list(kernel.rule(*types, **attributes).outputs)
-    except ProgramError:
-        return None
-    halves = halves or any(type.dtype in HALVES for type in made)
-    return made if kernel.contract.halves or not halves else None
+def plain(type: TensorType) -> np.ndarray:
+    """Small numbers from 1 on for floats, and zeros, which are indices too."""
+    array = np.zeros(type.static_shape, numpy_dtype(type.dtype))
+    if array.dtype.kind == "f":
+        array[...] = np.linspace(1, 2, array.size).reshape(array.shape)
+    return array

@@ -51,9 +51,9 @@ class Tape:
             kernel = KERNELS[op.type]
             attributes = {name: self._sized(value) for name, value in attributes_of(op).items()}
             inputs = [self._read(name) if name else None for name in op.inputs]
-            made = kernel.rule(*(None if x is None else array_type(x) for x in inputs), **attributes)
-            outputs = [_unwritten(type.static_shape, type.dtype) for type in made.outputs]
-            scratch = [_unwritten(type.static_shape, type.dtype) for type in made.scratch]
+            types = [None if x is None else array_type(x) for x in inputs]
+            made = kernel.contract.outputs(*types, **attributes), kernel.scratch(types, attributes)
+            outputs, scratch = ([_unwritten(type.static_shape, type.dtype) for type in some] for some in made)
             call = kernel.bind(inputs, outputs, scratch, attributes, op.random_stream)
             with np.errstate(all="ignore"):
                 call()

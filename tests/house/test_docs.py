@@ -27,7 +27,12 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ROOMS = ("proto", "registry", "compiler", "runtime", "prograd")
 
-DOCUMENTED_BY_OPERATOR = ("registry/ops", "runtime/engines/reference/kernels", "runtime/codegen/rules")
+DOCUMENTED_BY_OPERATOR = (
+    "proto/prograd_proto/result_types",
+    "registry/ops",
+    "runtime/engines/reference/kernels",
+    "runtime/codegen/rules",
+)
 """Packages whose functions need no docstring: the page on operators describes them."""
 
 PAGES = sorted(

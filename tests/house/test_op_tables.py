@@ -14,12 +14,13 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("compiler", "prograd", "proto/prograd_proto", "registry", "runtime")
 
 DECLARED_IN = (
+    "proto/prograd_proto/result_types/",
     "registry/ops/",
     "runtime/engines/reference/kernels/",
     "runtime/codegen/rules/",
     "compiler/onnx_operators/",
 )
-"""Folders in which operators are declared: with types and gradients, kernels, lowering rules, operators of ONNX."""
+"""Folders in which operators are declared: types, gradients, kernels, lowering rules, operators of ONNX."""
 
 ALLOWED = {
     "registry/numpy_calls.py": "names of NumPy's functions, some of which are also names of operators",

@@ -42,8 +42,9 @@ def op_of(name: str, inputs: Sequence[np.ndarray], attributes: dict[str, Any]) -
 def expected(op: pb.OpDesc, inputs: Sequence[np.ndarray | None]) -> list[np.ndarray]:
     """Return the results of the reference kernel; absent operands are None."""
     kernel, attributes = KERNELS[op.type], attributes_of(op)
-    made = kernel.rule(*(None if x is None else array_type(x) for x in inputs), **attributes)
-    outputs, scratch = (list(map(garbage, types)) for types in (made.outputs, made.scratch))
+    types = [None if x is None else array_type(x) for x in inputs]
+    outputs = list(map(garbage, kernel.contract.outputs(*types, **attributes)))
+    scratch = list(map(garbage, kernel.scratch(types, attributes)))
     with np.errstate(all="ignore"):
         kernel.bind(inputs, outputs, scratch, attributes, op.random_stream)()
     return outputs

@@ -15,6 +15,7 @@ from runtime.codegen.rules.rule import COMPUTED_DTYPES
 from runtime.engines.native import jit
 from runtime.engines.native.cpu import this_machine
 from runtime.kernel import KERNELS
+from runtime.operators import CONTRACTS
 
 SIZE = 203
 """Many vectors of any target, and a tail."""
@@ -126,7 +127,7 @@ def cases(dtype):
 
 def accepted(name, operands, attributes):
     try:
-        KERNELS[name].rule(*map(type_of, operands), **attributes)
+        CONTRACTS[name].outputs(*map(type_of, operands), **attributes)
     except (ProgramError, TypeError):  # not of this dtype; not so many operands
         return False
     return True
@@ -161,9 +162,9 @@ def dtypes_of(operands):
 
 
 def reference(name, operands, attributes):
-    types, scratch = KERNELS[name].rule(*map(type_of, operands), **attributes)
-    outputs = [np.zeros(type.shape, type.dtype) for type in types]
-    rooms = [np.zeros(type.shape, type.dtype) for type in scratch]
+    types = list(map(type_of, operands))
+    outputs = [np.zeros(type.shape, type.dtype) for type in CONTRACTS[name].outputs(*types, **attributes)]
+    rooms = [np.zeros(type.shape, type.dtype) for type in KERNELS[name].scratch(types, attributes)]
     with np.errstate(all="ignore"):
         KERNELS[name].bind(operands, outputs, rooms, attributes, 0)()
     return outputs

@@ -246,7 +246,7 @@ def test_the_runtime_refuses_programs_that_compute_in_16_bits():
                 tensor.dtype = pb.D_TYPE_FLOAT16
     with pytest.raises(ProgramError) as caught:
         runtime.Run(desc)
-    assert str(caught.value).endswith("): x is float16, which this operator does not take")
+    assert str(caught.value).endswith("): needs float32 or float64 or int32 or int64, not float16; cast it first")
 
 
 def test_the_runtime_refuses_kernels_without_a_dtype_rule_of_their_own_too():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from itertools import product
 
@@ -12,9 +11,7 @@ from oracles import windows as by_hand
 from subjects.evaluate import block_of, computed, evaluate
 
 from compiler import gradients
-from prograd_proto import ProgramError, TensorType
 from registry import OpError, Value, ops
-from runtime.kernel import KERNELS
 
 CONVOLUTIONS = [
     (axes, n, size, window, padding, groups, made)
@@ -149,16 +146,6 @@ def test_a_window_that_sees_nothing_but_padding_is_refused(
     with pytest.raises(OpError) as error:
         evaluate(call, np.zeros(size))
     assert str(error.value) == sentence
-
-
-@pytest.mark.parametrize("name", ["max_pool2d", "avg_pool2d"])
-def test_the_runtime_refuses_a_window_that_sees_nothing_but_padding_by_itself(name: str):
-    attributes = dict(window=(2, 2), stride=(1, 1), padding=(1, 1, 1, 1))
-    more = dict(count_include_pad=False) if name == "avg_pool2d" else {}
-    with pytest.raises(
-        ProgramError, match=re.escape("the window (2, 2) sees nothing but padding of an image of 0 x 3")
-    ):
-        KERNELS[name].rule(TensorType("float32", (1, 0, 3, 1)), **attributes, **more)
 
 
 def test_a_mean_that_counts_padding_needs_nothing_else():

@@ -90,9 +90,9 @@ def compute(op: pb.OpDesc, inputs: list[np.ndarray | None], rubbish: int | None 
     kernel = KERNELS[op.type]
     attributes = attributes_of(op)
     before = [None if x is None else x.tobytes() for x in inputs]
-    made = kernel.rule(*(None if x is None else array_type(x) for x in inputs), **attributes)
-    outputs = [unwritten(type, rubbish) for type in made.outputs]
-    scratch = [unwritten(type, rubbish) for type in made.scratch]
+    types = [None if x is None else array_type(x) for x in inputs]
+    outputs = [unwritten(type, rubbish) for type in kernel.contract.outputs(*types, **attributes)]
+    scratch = [unwritten(type, rubbish) for type in kernel.scratch(types, attributes)]
     with np.errstate(all="ignore"):
         kernel.bind(inputs, outputs, scratch, attributes, op.random_stream)()
     assert before == [None if x is None else x.tobytes() for x in inputs], f"{op.type} wrote into an input"

@@ -26,7 +26,7 @@ from registry.op import OPS, op
 from registry.traits import exact
 from runtime.check import check_program
 from runtime.engines.reference.target import REFERENCE
-from runtime.kernel import KERNELS, Array, Effect, Types, kernel, types
+from runtime.kernel import KERNELS, Array, Effect, kernel
 from runtime.operators import CONTRACTS
 from runtime.step import Touched, dependencies
 
@@ -37,8 +37,8 @@ RESOURCES = ("counter", "generator", "link")
 """A count, numbers drawn one after the other, what processes tell each other: to a step they are all alike."""
 
 
-def _rule(x: TensorType, *, which: int, resource: str) -> Types:
-    return types(x)
+def _rule(x: TensorType, *, which: int, resource: str) -> TensorType:
+    return x
 
 
 def _declare(name: str, *effects: Effect) -> None:
@@ -255,7 +255,7 @@ def test_a_view_cannot_have_effects():
     def nothing(x: Array, *, out: Array) -> None: ...
 
     with pytest.raises(ProgramError) as refused:
-        kernel(lambda x: types(x), view=True, effects=(Effect("counter", "writes"),), namespace="toy")(nothing)
+        kernel(lambda x: x, view=True, effects=(Effect("counter", "writes"),), namespace="toy")(nothing)
     assert str(refused.value) == "kernel 'toy.nothing' is a view, which does nothing, and has effects"
     assert "toy.nothing" not in CONTRACTS
 

@@ -23,7 +23,7 @@ from compiler import Program, ops, sgd
 from compiler.__main__ import main as compiler_main
 from compiler.build import plugins as compiler_plugins
 from compiler.reference.operand_types import dtype_rules
-from prograd_proto import PluginError, ProgramError, TensorType, files, upgrades
+from prograd_proto import PluginError, ProgramError, TensorType, attributes_of, files, upgrades
 from prograd_proto.text import from_text, to_text
 from prograd_proto.upgrades import operator_upgrade
 from registry import OPS
@@ -148,10 +148,10 @@ def cube_gradient(x: Value, {asked}: Value) -> Value:
 
 KERNEL = """
 from prograd_proto import TensorType
-from runtime.kernel import Array, Types, kernel, types
+from runtime.kernel import Array, kernel
 
-def cube_rule({inputs}) -> Types:
-    return types(x)
+def cube_rule({inputs}) -> TensorType:
+    return x
 
 @kernel(cube_rule, namespace="zeta"{more})
 def cube(x: Array, *, out: Array) -> None:
@@ -170,7 +170,9 @@ def kernel(more: str = "", inputs: str = "x: TensorType") -> str:
 @pytest.mark.parametrize("case", SAMPLES, ids=str)
 def test_the_examples_operator_holds_what_every_operator_does(used, case):
     built = build(case)
-    assert list(built.made.outputs) == [value.type for value in built.outputs]
+    types = [None if value is None else value.type for value in built.operands]
+    made = CONTRACTS["acme.swish"].outputs(*types, **attributes_of(built.desc))
+    assert list(made) == [value.type for value in built.outputs]
     [x] = built.inputs
     assert x is not None
     beta = case.attributes.get("beta", 1.0)
@@ -475,11 +477,11 @@ def test_the_two_halves_of_a_plugin_are_held_together(forget, tmp_path, monkeypa
 
 
 def test_a_kernel_may_be_a_function_of_numpy(forget, tmp_path, monkeypatch):
-    cube = "elementwise('cube', np.positive, lambda x: types(x), in_place=[(0, 0)], namespace='zeta')"
+    cube = "elementwise('cube', np.positive, lambda x: x, in_place=[(0, 0)], namespace='zeta')"
     install(
         tmp_path,
         operators=operator(),
-        kernels=f"import numpy as np\nfrom runtime.kernel import elementwise, types\n{cube}",
+        kernels=f"import numpy as np\nfrom runtime.kernel import elementwise\n{cube}",
     )
     monkeypatch.syspath_prepend(tmp_path)
     compiler.use_plugin("zeta")
@@ -504,12 +506,12 @@ def cube(x: Value, w: Value, *, count: int) -> TensorType:
 
 
 def test_the_operators_of_a_plugin_have_traits(forget, tmp_path, monkeypatch):
-    rule = "def rule(x, w, *, count: int) -> Types:\n    return types(x)"
+    rule = "def rule(x, w, *, count: int):\n    return x"
     function = (
         "@kernel(rule, namespace='zeta', operations=cost)\ndef cube(x, w, *, count, out):\n    out[...] = x * x * x"
     )
     cost = "def cost(w):\n    return 7 * w.static_shape[0]"
-    kernels = f"from runtime.kernel import Types, kernel, types\n\n\n{rule}\n\n\n{cost}\n\n\n{function}"
+    kernels = f"from runtime.kernel import kernel\n\n\n{rule}\n\n\n{cost}\n\n\n{function}"
     install(tmp_path, operators=TRAITS, kernels=kernels)
     monkeypatch.syspath_prepend(tmp_path)
     compiler.use_plugin("zeta")
@@ -540,14 +542,14 @@ def test_a_plugins_operator_with_a_trait_is_simplified(forget, tmp_path, monkeyp
 
 
 def test_the_operations_of_a_kernel_depend_on_its_operands(forget, tmp_path, monkeypatch):
-    rule = "def rule(x) -> Types:\n    return types(x)"
+    rule = "def rule(x):\n    return x"
     function = "@kernel(rule, namespace='zeta', operations=lambda y: 1)\ndef cube(x, *, out):\n    out[...] = x"
-    kernels = f"from runtime.kernel import Types, kernel, types\n\n\n{rule}\n\n\n{function}"
+    kernels = f"from runtime.kernel import kernel\n\n\n{rule}\n\n\n{function}"
     install(tmp_path, operators=operator(), kernels=kernels)
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(PluginError) as error:
         compiler.use_plugin("zeta")
-    assert "the operations of kernel 'zeta.cube' ask for ['y']; they may use inputs and out" in str(error.value)
+    assert "the operations of kernel 'zeta.cube' ask for ['y']; they may ask for ['out', 'x']" in str(error.value)
 
 
 def test_rows_of_a_plugins_operator_are_independent_and_its_operations_are_counted(used):
@@ -568,7 +570,7 @@ def test_traceback_shows_where_in_a_plugin_an_error_arose(forget, tmp_path, monk
 
 
 FAULTS = {
-    "a rule": ("return types(x)", "check", 3),
+    "a rule": ("return x", "check", 3),
     "a kernel": ("out[...] = x * x * x", "execute", 2),
 }
 

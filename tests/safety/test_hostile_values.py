@@ -61,7 +61,7 @@ def test_an_integer_state_is_filled_with_integers(folder, capsys, value, made):
     save_file(desc, "full.pb")
     code, out, err = run(capsys, runtime, "execute", "full.pb", "-q", "--feed", "x=[1, 2]")
     assert (code, out) == (3, "")
-    assert err.endswith(f"): its value {made} is no int64\n")
+    assert err.endswith(f"): the value {made} is no int64\n")
 
 
 @pytest.mark.parametrize("option", ["--steps", "--epochs", "--seed", "--every", "--keep", "--threads"])

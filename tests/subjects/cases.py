@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from registry import OPS, Block, OpError, Value
 from registry.gradients import carries_gradient, emits_gradient
-from runtime.kernel import KERNELS, Kernel, Types
+from runtime.kernel import KERNELS, Kernel
 
 STEP = 1e-5
 """Step of central differences, whose error is its square, about 1e-10, and a rounding error of 1e-16 / 1e-5."""
@@ -47,10 +47,10 @@ class Case:
         return [self.feeds[name] if name else None for name in self.desc.inputs]
 
     @property
-    def made(self) -> Types:
-        """Return the result of the kernel's rule."""
+    def made(self) -> tuple[list[TensorType], Sequence[TensorType]]:
+        """Return the types of the outputs and of the kernel's scratch."""
         types = [None if value is None else value.type for value in self.operands]
-        return self.kernel.rule(*types, **attributes_of(self.desc))
+        return [value.type for value in self.outputs], self.kernel.scratch(types, attributes_of(self.desc))
 
     def call(
         self, inputs: list[np.ndarray | None], outputs: list[np.ndarray], scratch: list[np.ndarray]

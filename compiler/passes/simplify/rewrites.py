@@ -12,7 +12,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
 from prograd_proto.blocks import BlockAnalysis
 from prograd_proto.dtypes import NAMES
-from registry.block import scalar_bytes
+from prograd_proto.elements import scalar_bytes
 from registry.op import find_op
 
 

@@ -12,10 +12,10 @@ from typing import Literal
 
 from compiler.train.metrics.metric import Metric, summed
 from prograd_proto.dtypes import FLOATS, REALS
+from prograd_proto.result_types.shapes import show_shape, size_known
 from registry import Value, ops
 from registry.errors import require
 from registry.ops.fill import full, size
-from registry.shapes import show_shape, size_known
 from registry.spelled import described
 
 Average = Literal["binary", "micro", "macro", "weighted", "none"]

@@ -7,14 +7,19 @@ from math import prod
 import numpy as np
 
 from prograd_proto import TensorType
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernel import Array, kernel, require
 from runtime.row_rules import pointwise
 
 
-def swish_rule(x: TensorType, *, beta: float) -> Types:
-    """Return the type of x, and scratch of its size."""
+def swish_rule(x: TensorType, *, beta: float) -> TensorType:
+    """Return the type of x."""
     require(x.dtype in ("float32", "float64"), f"x is {x}, which swish does not take")
-    return types(x, scratch=[x])
+    return x
+
+
+def swish_scratch(x: TensorType) -> list[TensorType]:
+    """Return one array like x."""
+    return [x]
 
 
 def swish_operations(x: TensorType) -> int:
@@ -22,7 +27,7 @@ def swish_operations(x: TensorType) -> int:
     return 4 * prod(x.static_shape)
 
 
-@kernel(swish_rule, namespace="acme", rows=pointwise, operations=swish_operations)
+@kernel(swish_rule, scratch=swish_scratch, namespace="acme", rows=pointwise, operations=swish_operations)
 def swish(x: Array, *, beta: float, out: Array, scratch: list[Array]) -> None:
     """Compute x / (1 + exp(-beta * x))."""
     [below] = scratch

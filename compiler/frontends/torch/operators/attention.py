@@ -13,8 +13,8 @@ from compiler.frontends.elements import cast_to
 from compiler.frontends.extents import ONE, Extent, product
 from compiler.frontends.torch.constants import Constant
 from compiler.frontends.torch.operators.call import Call, Mapping
+from prograd_proto.result_types.shapes import size_known
 from registry import Value, ops
-from registry.shapes import size_known
 
 
 def _attention(

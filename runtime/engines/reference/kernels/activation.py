@@ -8,11 +8,10 @@ import numpy as np
 
 import runtime.engines.reference.kernels.single as single
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS
 from runtime.engines.reference.kernels.chunks import BITS, blocks, choose, chunks, in_chunks, quotient, vectors
-from runtime.engines.reference.kernels.pointwise import ONLY, broadcast, of_one
+from runtime.engines.reference.kernels.pointwise import ONLY
 from runtime.engines.reference.kernels.special import SINGLE_ERFC, SINGLE_ERFC_END, erfc_of
-from runtime.kernel import Array, Types, elementwise, kernel, require, types
+from runtime.kernel import Array, elementwise, kernel
 from runtime.row_rules import along_other_axes, pointwise
 
 SELU_ALPHA = 1.6732632423543772848170429916717
@@ -27,14 +26,11 @@ SINGLE_TAIL = (_rescaled(SINGLE_ERFC[0], 0.5), _rescaled(SINGLE_ERFC[1], 1.0))
 """Coefficients of erfc(x / sqrt(2)) / 2 * exp(x * x / 2), a quotient of polynomials in x."""
 
 
-def leaky_relu_rule(x: TensorType, *, alpha: float) -> Types:
-    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
-    if _is_ordered(alpha, x.dtype):
-        return in_chunks(1)(x)
-    return types(x, scratch=vectors(x, x.dtype, BITS[x.dtype], "bool"))
+def leaky_relu_scratch(x: TensorType, alpha: float) -> list[TensorType]:
+    return vectors(x, x.dtype, *([] if _is_ordered(alpha, x.dtype) else [BITS[x.dtype], "bool"]))
 
 
-@kernel(leaky_relu_rule, in_place=ONLY, rows=pointwise)
+@kernel(scratch=leaky_relu_scratch, in_place=ONLY, rows=pointwise)
 def leaky_relu(x: Array, *, alpha: float, out: Array, scratch: list[Array]) -> None:
     if _is_ordered(alpha, x.dtype.name):
         larger = np.maximum if alpha <= 1 else np.minimum  # x is larger above 0 and smaller below, or the reverse
@@ -56,14 +52,11 @@ def _is_ordered(alpha: float, dtype: str) -> bool:
     return alpha >= float(np.finfo(dtype).smallest_subnormal)
 
 
-def prelu_rule(x: TensorType, slope: TensorType) -> Types:
-    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
-    fits = x.dtype == slope.dtype and broadcast(x, slope) == x.static_shape
-    require(fits, f"the slope is {slope}, which does not broadcast to {x}")
-    return types(x, scratch=vectors(x, x.dtype, BITS[x.dtype], "bool"))
+def prelu_scratch(x: TensorType) -> list[TensorType]:
+    return vectors(x, x.dtype, BITS[x.dtype], "bool")
 
 
-@kernel(prelu_rule, in_place=ONLY, rows=pointwise)
+@kernel(scratch=prelu_scratch, in_place=ONLY, rows=pointwise)
 def prelu(x: Array, slope: Array, *, out: Array, scratch: list[Array]) -> None:
     if np.maximum.reduce(slope, axis=None, initial=0) <= 1 and np.count_nonzero(slope) == slope.size:
         for part, factor, to, below, *_ in blocks([x, slope], out, scratch):
@@ -76,26 +69,21 @@ def prelu(x: Array, slope: Array, *, out: Array, scratch: list[Array]) -> None:
         choose(is_positive, part, below, to, bits)
 
 
-def elu_rule(x: TensorType, *, alpha: float) -> Types:
-    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
-    return types(x, scratch=vectors(x, *[x.dtype] * 4, BITS[x.dtype], "bool"))
+def elu_scratch(x: TensorType) -> list[TensorType]:
+    return vectors(x, *[x.dtype] * 4, BITS[x.dtype], "bool")
 
 
-@kernel(elu_rule, in_place=ONLY, rows=pointwise)
+@kernel(scratch=elu_scratch, in_place=ONLY, rows=pointwise)
 def elu(x: Array, *, alpha: float, out: Array, scratch: list[Array]) -> None:
     take_elu(x, alpha, 1.0, 1.0, out, scratch)
 
 
-@kernel(elu_rule, in_place=ONLY, rows=pointwise)
+@kernel(scratch=elu_scratch, in_place=ONLY, rows=pointwise)
 def celu(x: Array, *, alpha: float, out: Array, scratch: list[Array]) -> None:
     take_elu(x, alpha, alpha, 1.0, out, scratch)
 
 
-def selu_rule(x: TensorType) -> Types:
-    return elu_rule(x, alpha=1.0)
-
-
-@kernel(selu_rule, in_place=ONLY, rows=pointwise)
+@kernel(scratch=elu_scratch, in_place=ONLY, rows=pointwise)
 def selu(x: Array, *, out: Array, scratch: list[Array]) -> None:
     take_elu(x, SELU_SCALE * SELU_ALPHA, 1.0, SELU_SCALE, out, scratch)
 
@@ -117,16 +105,14 @@ def take_elu(x: Array, alpha: float, width: float, slope: float, out: Array, scr
         choose(mask, below, more, to, bits)
 
 
-def gelu_rule(x: TensorType, *, approximate: str) -> Types:
-    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
-    require(approximate in ("none", "tanh"), f"approximate is {approximate!r}, neither 'none' nor 'tanh'")
+def gelu_scratch(x: TensorType, approximate: str) -> list[TensorType]:
     if approximate == "tanh":
-        return types(x, scratch=vectors(x, x.dtype))
+        return vectors(x, x.dtype)
     exact = ["float32"] * 3 if x.dtype == "float32" else [*["float64"] * 6, "int64", "bool"]
-    return types(x, scratch=vectors(x, *exact))
+    return vectors(x, *exact)
 
 
-@kernel(gelu_rule, in_place=ONLY, rows=pointwise)
+@kernel(scratch=gelu_scratch, in_place=ONLY, rows=pointwise)
 def gelu(x: Array, *, approximate: str, out: Array, scratch: list[Array]) -> None:
     exact = single_gelu if x.dtype == np.float32 else double_gelu
     take = exact if approximate == "none" else gelu_by_tanh
@@ -166,7 +152,7 @@ def gelu_by_tanh(x: Array, out: Array, y: Array) -> None:
     np.divide(x, y, out)
 
 
-@kernel(in_chunks(1), in_place=ONLY, rows=pointwise)
+@kernel(scratch=in_chunks(1), in_place=ONLY, rows=pointwise)
 def silu(x: Array, *, out: Array, scratch: list[Array]) -> None:
     for part, to, y in chunks([x, out], scratch):
         np.negative(part, y)
@@ -175,7 +161,7 @@ def silu(x: Array, *, out: Array, scratch: list[Array]) -> None:
         np.divide(part, y, to)
 
 
-@kernel(in_chunks(2), in_place=ONLY, rows=pointwise)
+@kernel(scratch=in_chunks(2), in_place=ONLY, rows=pointwise)
 def mish(x: Array, *, out: Array, scratch: list[Array]) -> None:
     """Compute mish with tanh(softplus(x)) = p / (p + 2) for p = exp(x) * (exp(x) + 2).
 
@@ -191,12 +177,7 @@ def mish(x: Array, *, out: Array, scratch: list[Array]) -> None:
         np.multiply(part, y, to)
 
 
-def softplus_rule(x: TensorType, *, beta: float) -> Types:
-    require(beta > 0, f"beta is {beta}, not positive")
-    return in_chunks(3)(x)
-
-
-@kernel(softplus_rule, in_place=ONLY, rows=pointwise)
+@kernel(scratch=in_chunks(3), in_place=ONLY, rows=pointwise)
 def softplus(x: Array, *, beta: float, out: Array, scratch: list[Array]) -> None:
     for part, to, y, above, more in chunks([x, out], scratch):
         np.multiply(part, beta, y)
@@ -209,7 +190,7 @@ def softplus(x: Array, *, beta: float, out: Array, scratch: list[Array]) -> None
         np.add(above, y, to)
 
 
-@kernel(in_chunks(3), in_place=ONLY, rows=pointwise)
+@kernel(scratch=in_chunks(3), in_place=ONLY, rows=pointwise)
 def log_sigmoid(x: Array, *, out: Array, scratch: list[Array]) -> None:
     for part, to, y, below, more in chunks([x, out], scratch):
         np.absolute(part, y)
@@ -228,7 +209,7 @@ def log1p_of_exp(x: Array, part: Array, more: Array) -> None:
         np.log1p(x, x)
 
 
-@kernel(in_chunks(1), in_place=ONLY, rows=pointwise)
+@kernel(scratch=in_chunks(1), in_place=ONLY, rows=pointwise)
 def softsign(x: Array, *, out: Array, scratch: list[Array]) -> None:
     for part, to, y in chunks([x, out], scratch):
         np.absolute(part, y)
@@ -236,11 +217,7 @@ def softsign(x: Array, *, out: Array, scratch: list[Array]) -> None:
         np.divide(part, y, to)
 
 
-def hard_sigmoid_rule(x: TensorType, *, alpha: float, beta: float) -> Types:
-    return of_one(FLOATS)(x)
-
-
-@kernel(hard_sigmoid_rule, in_place=ONLY, rows=pointwise)
+@kernel(in_place=ONLY, rows=pointwise)
 def hard_sigmoid(x: Array, *, alpha: float, beta: float, out: Array) -> None:
     for part, to in chunks([x, out]):
         np.multiply(part, alpha, to)
@@ -248,7 +225,7 @@ def hard_sigmoid(x: Array, *, alpha: float, beta: float, out: Array) -> None:
         np.clip(to, 0, 1, out=to)
 
 
-@kernel(in_chunks(1), in_place=ONLY, rows=pointwise)
+@kernel(scratch=in_chunks(1), in_place=ONLY, rows=pointwise)
 def hard_swish(x: Array, *, out: Array, scratch: list[Array]) -> None:
     for part, to, y in chunks([x, out], scratch):
         np.add(part, 3, y)
@@ -257,12 +234,7 @@ def hard_swish(x: Array, *, out: Array, scratch: list[Array]) -> None:
         np.multiply(part, y, to)
 
 
-def hard_tanh_rule(x: TensorType, *, min: float, max: float) -> Types:
-    require(min <= max, f"min is {min}, which is above max, {max}")
-    return of_one(FLOATS)(x)
-
-
-@kernel(hard_tanh_rule, in_place=ONLY, rows=pointwise)
+@kernel(in_place=ONLY, rows=pointwise)
 def hard_tanh(x: Array, *, min: float, max: float, out: Array) -> None:
     np.clip(x, min, max, out=out)
 
@@ -271,15 +243,14 @@ def relu6(x: Array, out: Array) -> None:
     np.clip(x, 0, 6, out=out)
 
 
-elementwise("relu6", relu6, of_one(FLOATS), in_place=ONLY)
+elementwise("relu6", relu6, in_place=ONLY)
 
 
-def threshold_rule(x: TensorType, *, threshold: float, value: float) -> Types:
-    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
-    return types(x, scratch=vectors(x, BITS[x.dtype], "bool"))
+def threshold_scratch(x: TensorType) -> list[TensorType]:
+    return vectors(x, BITS[x.dtype], "bool")
 
 
-@kernel(threshold_rule, in_place=ONLY, rows=pointwise)
+@kernel(scratch=threshold_scratch, in_place=ONLY, rows=pointwise)
 def threshold_(x: Array, *, threshold: float, value: float, out: Array, scratch: list[Array]) -> None:
     instead = np.array(value, x.dtype)
     for part, to, bits, is_above in chunks([x, out], scratch):
@@ -288,16 +259,7 @@ def threshold_(x: Array, *, threshold: float, value: float, out: Array, scratch:
         choose(is_above, part, instead, to, bits)
 
 
-def glu_rule(x: TensorType, *, axis: int) -> Types:
-    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
-    require(-x.rank <= axis < x.rank, f"axis {axis} is out of range for {x}")
-    shape = list(x.static_shape)
-    require(shape[axis] % 2 == 0, f"{x} has no two halves along axis {axis}")
-    shape[axis] //= 2
-    return types(TensorType(x.dtype, tuple(shape)))
-
-
-@kernel(glu_rule, rows=along_other_axes)
+@kernel(rows=along_other_axes)
 def glu(x: Array, *, axis: int, out: Array) -> None:
     half = out.shape[axis]
     along = np.moveaxis(x, axis, 0)

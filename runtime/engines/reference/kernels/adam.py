@@ -12,44 +12,21 @@ from runtime.engines.reference.kernels.moments import (
     moments,
     power,
     quotient,
-    require_step,
     root,
     root_plus,
     step_along,
 )
 from runtime.engines.reference.kernels.update import (
     decayed,
-    piece_of,
     pieces,
-    require_parameter,
-    require_settings,
-    require_slots,
+    some_pieces,
 )
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernel import Array, kernel
 
 SCALAR = TensorType("float64", ())
 
 
-def adam_rule(
-    w: TensorType,
-    dw: TensorType,
-    m: TensorType,
-    v: TensorType,
-    rate: TensorType,
-    step: TensorType,
-    *,
-    beta1: float,
-    beta2: float,
-    epsilon: float,
-    decay: float,
-) -> Types:
-    require_parameter(w, rate, dw, m, v)
-    require_step(step)
-    require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay)
-    return types(w, w, w, scratch=[piece_of(w)] * 2)
-
-
-@kernel(adam_rule, in_place=[(0, 0), (1, 2), (2, 3)], by_element=True)
+@kernel(scratch=some_pieces(2), in_place=[(0, 0), (1, 2), (2, 3)], by_element=True)
 def adam(
     w: Array,
     dw: Array,
@@ -68,7 +45,7 @@ def adam(
     take_adam([w, dw, m, v], rate, step, (beta1, beta2), epsilon, (decay, 0.0), out, scratch)
 
 
-@kernel(adam_rule, in_place=[(0, 0), (1, 2), (2, 3)], by_element=True)
+@kernel(scratch=some_pieces(2), in_place=[(0, 0), (1, 2), (2, 3)], by_element=True)
 def adamw(
     w: Array,
     dw: Array,
@@ -112,28 +89,7 @@ def corrections(rate: Array, step: Array, betas: tuple[float, float]) -> tuple[f
     return quotient(rate.item(), filled(betas[0], t)), root(filled(betas[1], t))
 
 
-def amsgrad_rule(
-    w: TensorType,
-    dw: TensorType,
-    m: TensorType,
-    v: TensorType,
-    largest: TensorType,
-    rate: TensorType,
-    step: TensorType,
-    *,
-    beta1: float,
-    beta2: float,
-    epsilon: float,
-    decay: float,
-    decoupled: bool,
-) -> Types:
-    require_parameter(w, rate, dw, m, v, largest)
-    require_step(step)
-    require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay)
-    return types(w, w, w, w, scratch=[piece_of(w)] * 2)
-
-
-@kernel(amsgrad_rule, in_place=[(0, 0), (1, 2), (2, 3), (3, 4)], by_element=True)
+@kernel(scratch=some_pieces(2), in_place=[(0, 0), (1, 2), (2, 3), (3, 4)], by_element=True)
 def amsgrad(
     w: Array,
     dw: Array,
@@ -163,26 +119,7 @@ def amsgrad(
         step_along(p, part, size, apart, new_p, rest)
 
 
-def adamax_rule(
-    w: TensorType,
-    dw: TensorType,
-    m: TensorType,
-    largest: TensorType,
-    rate: TensorType,
-    step: TensorType,
-    *,
-    beta1: float,
-    beta2: float,
-    epsilon: float,
-    decay: float,
-) -> Types:
-    require_parameter(w, rate, dw, m, largest)
-    require_step(step)
-    require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay)
-    return types(w, w, w, scratch=[piece_of(w)] * 2)
-
-
-@kernel(adamax_rule, in_place=[(0, 0), (1, 2), (2, 3)], by_element=True)
+@kernel(scratch=some_pieces(2), in_place=[(0, 0), (1, 2), (2, 3)], by_element=True)
 def adamax(
     w: Array,
     dw: Array,
@@ -210,30 +147,7 @@ def adamax(
         step_along(p, part, size, 0.0, new_p, rest)
 
 
-def nadam_rule(
-    w: TensorType,
-    dw: TensorType,
-    m: TensorType,
-    v: TensorType,
-    product: TensorType,
-    rate: TensorType,
-    step: TensorType,
-    *,
-    beta1: float,
-    beta2: float,
-    epsilon: float,
-    momentum_decay: float,
-    decay: float,
-    decoupled: bool,
-) -> Types:
-    require_parameter(w, rate, dw, m, v)
-    require_step(step)
-    require(product == SCALAR, f"product is {product}, not {SCALAR}")
-    require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, momentum_decay=momentum_decay, decay=decay)
-    return types(w, w, w, SCALAR, scratch=[piece_of(w)] * 3)
-
-
-@kernel(nadam_rule, in_place=[(0, 0), (1, 2), (2, 3), (3, 4)], by_element=True)
+@kernel(scratch=some_pieces(3), in_place=[(0, 0), (1, 2), (2, 3), (3, 4)], by_element=True)
 def nadam(
     w: Array,
     dw: Array,
@@ -270,27 +184,7 @@ def nadam(
         step_along(p, total, 1.0, apart, new_p, rest)
 
 
-def radam_rule(
-    w: TensorType,
-    dw: TensorType,
-    m: TensorType,
-    v: TensorType,
-    rate: TensorType,
-    step: TensorType,
-    *,
-    beta1: float,
-    beta2: float,
-    epsilon: float,
-    decay: float,
-    decoupled: bool,
-) -> Types:
-    require_parameter(w, rate, dw, m, v)
-    require_step(step)
-    require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay)
-    return types(w, w, w, scratch=[piece_of(w)] * 2)
-
-
-@kernel(radam_rule, in_place=[(0, 0), (1, 2), (2, 3)], by_element=True)
+@kernel(scratch=some_pieces(2), in_place=[(0, 0), (1, 2), (2, 3)], by_element=True)
 def radam(
     w: Array,
     dw: Array,
@@ -323,25 +217,7 @@ def radam(
         step_along(p, part if adapts else mean, size, apart, new_p, rest)
 
 
-def adam_scale_rule(
-    w: TensorType,
-    dw: TensorType,
-    m: TensorType,
-    v: TensorType,
-    step: TensorType,
-    *,
-    beta1: float,
-    beta2: float,
-    epsilon: float,
-    decay: float,
-) -> Types:
-    require_slots(w, dw, m, v)
-    require_step(step)
-    require_settings(beta1=beta1, beta2=beta2, epsilon=epsilon, decay=decay)
-    return types(w, w, w, scratch=[piece_of(w)] * 2)
-
-
-@kernel(adam_scale_rule, in_place=[(0, 1), (1, 2), (2, 3)], by_element=True)
+@kernel(scratch=some_pieces(2), in_place=[(0, 1), (1, 2), (2, 3)], by_element=True)
 def adam_scale(
     w: Array,
     dw: Array,

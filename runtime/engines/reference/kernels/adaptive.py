@@ -4,44 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
-from prograd_proto import TensorType
 from runtime.engines.reference.kernels.moments import (
     follow,
     follow_square,
     quotient,
-    require_step,
     root_plus,
     step_along,
 )
 from runtime.engines.reference.kernels.update import (
     decayed,
-    piece_of,
     pieces,
-    require_parameter,
-    require_settings,
-    require_slots,
+    some_pieces,
 )
-from runtime.kernel import Array, Types, kernel, types
+from runtime.kernel import Array, kernel
 
 
-def adagrad_rule(
-    w: TensorType,
-    dw: TensorType,
-    total: TensorType,
-    rate: TensorType,
-    step: TensorType,
-    *,
-    rate_decay: float,
-    epsilon: float,
-    decay: float,
-) -> Types:
-    require_parameter(w, rate, dw, total)
-    require_step(step)
-    require_settings(rate_decay=rate_decay, epsilon=epsilon, decay=decay)
-    return types(w, w, scratch=[piece_of(w)] * 2)
-
-
-@kernel(adagrad_rule, in_place=[(0, 0), (1, 2)], by_element=True)
+@kernel(scratch=some_pieces(2), in_place=[(0, 0), (1, 2)], by_element=True)
 def adagrad(
     w: Array,
     dw: Array,
@@ -65,23 +43,7 @@ def adagrad(
         step_along(p, part, size, 0.0, new_p, rest)
 
 
-def adadelta_rule(
-    w: TensorType,
-    dw: TensorType,
-    v: TensorType,
-    change: TensorType,
-    rate: TensorType,
-    *,
-    rho: float,
-    epsilon: float,
-    decay: float,
-) -> Types:
-    require_parameter(w, rate, dw, v, change)
-    require_settings(rho=rho, epsilon=epsilon, decay=decay)
-    return types(w, w, w, scratch=[piece_of(w)] * 3)
-
-
-@kernel(adadelta_rule, in_place=[(0, 0), (1, 2), (2, 3)], by_element=True)
+@kernel(scratch=some_pieces(3), in_place=[(0, 0), (1, 2), (2, 3)], by_element=True)
 def adadelta(
     w: Array,
     dw: Array,
@@ -108,22 +70,7 @@ def adadelta(
         step_along(p, along, rate.item(), 0.0, new_p, rest)
 
 
-def lion_rule(
-    w: TensorType,
-    dw: TensorType,
-    m: TensorType,
-    rate: TensorType,
-    *,
-    beta1: float,
-    beta2: float,
-    decay: float,
-) -> Types:
-    require_parameter(w, rate, dw, m)
-    require_settings(beta1=beta1, beta2=beta2, decay=decay)
-    return types(w, w, scratch=[piece_of(w)] * 2)
-
-
-@kernel(lion_rule, in_place=[(0, 0), (1, 2)], by_element=True)
+@kernel(scratch=some_pieces(2), in_place=[(0, 0), (1, 2)], by_element=True)
 def lion(
     w: Array,
     dw: Array,
@@ -145,15 +92,7 @@ def lion(
         follow(old, g, 1 - beta2, new, part)
 
 
-def rms_scale_rule(
-    w: TensorType, dw: TensorType, v: TensorType, *, alpha: float, epsilon: float, decay: float
-) -> Types:
-    require_slots(w, dw, v)
-    require_settings(alpha=alpha, epsilon=epsilon, decay=decay)
-    return types(w, w, scratch=[piece_of(w)] * 2)
-
-
-@kernel(rms_scale_rule, in_place=[(0, 1), (1, 2)], by_element=True)
+@kernel(scratch=some_pieces(2), in_place=[(0, 1), (1, 2)], by_element=True)
 def rms_scale(
     w: Array,
     dw: Array,
@@ -172,15 +111,7 @@ def rms_scale(
         np.divide(g, part, direction)
 
 
-def centred_rms_scale_rule(
-    w: TensorType, dw: TensorType, v: TensorType, mean: TensorType, *, alpha: float, epsilon: float, decay: float
-) -> Types:
-    require_slots(w, dw, v, mean)
-    require_settings(alpha=alpha, epsilon=epsilon, decay=decay)
-    return types(w, w, w, scratch=[piece_of(w)] * 2)
-
-
-@kernel(centred_rms_scale_rule, in_place=[(0, 1), (1, 2), (2, 3)], by_element=True)
+@kernel(scratch=some_pieces(2), in_place=[(0, 1), (1, 2), (2, 3)], by_element=True)
 def centred_rms_scale(
     w: Array,
     dw: Array,

@@ -9,24 +9,21 @@ from typing import Any
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS
-from runtime.engines.reference.kernels.factors import all_widened, wide_type, widened_types
+from runtime.engines.reference.kernels.factors import all_widened, sum_dtype, wide_type, widened_types
 from runtime.engines.reference.kernels.state_product import round_to_bfloat16
 from runtime.engines.reference.kernels.windows import chunks, images_at_once
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernel import Array, kernel
 from runtime.row_rules import Operands, has_rows, pointwise
 
 Numbers = tuple[int, ...]
 Block = tuple[slice, slice, slice]
 
 
-def scaled_dot_product_attention_rule(
-    q: TensorType, k: TensorType, v: TensorType, mask: TensorType | None = None, *, causal: bool, scale: float
-) -> Types:
-    require(q.dtype == k.dtype == v.dtype, f"q is {q}, k {k}, v {v}; they need one float dtype")
-    wide, (q, k, v) = widened_types(q, k, v), map(wide_type, (q, k, v))
-    y, block = attended(q, k, v, mask)
-    return types(y, scratch=[*wide, *weight_scratch(q, k.static_shape[2], block, mask, causal)])
+def attention_scratch(
+    q: TensorType, k: TensorType, v: TensorType, mask: TensorType | None, causal: bool
+) -> list[TensorType]:
+    wide = widened_types(q, k, v)
+    return [*wide, *weight_scratch(wide_type(q), k.static_shape[2], weight_block(q, k), mask, causal)]
 
 
 def attention_rows(operands: Operands, result: tuple[int, ...], attributes: Mapping[str, Any]) -> bool:
@@ -40,7 +37,7 @@ def attention_operations(q: TensorType, k: TensorType, v: TensorType) -> int:
     return 2 * n * h * length * k.static_shape[2] * (d + v.static_shape[3])
 
 
-@kernel(scaled_dot_product_attention_rule, halves=True, rows=attention_rows, operations=attention_operations)
+@kernel(scratch=attention_scratch, halves=True, rows=attention_rows, operations=attention_operations)
 def scaled_dot_product_attention(
     q: Array,
     k: Array,
@@ -67,34 +64,13 @@ def scaled_dot_product_attention(
             np.matmul(np.divide(weights, line, weights), values, result)
 
 
-def attention_gradient_rule(
-    q: TensorType,
-    k: TensorType,
-    v: TensorType,
-    dy: TensorType,
-    mask: TensorType | None = None,
-    *,
-    causal: bool,
-    scale: float,
-) -> Types:
-    one = q.dtype == k.dtype == v.dtype == dy.dtype
-    require(one, f"q is {q}, k {k}, v {v}, dy {dy}; they need one float dtype")
-    wide, (q, k, v, dy) = widened_types(q, k, v, dy), map(wide_type, (q, k, v, dy))
-    y, block = attended(q, k, v, mask)
-    require(dy == y, f"dy is {dy}, not {y}")
+def attention_gradient_scratch(
+    q: TensorType, k: TensorType, v: TensorType, dy: TensorType, mask: TensorType | None, causal: bool
+) -> list[TensorType]:
+    wide, dtype, block = widened_types(q, k, v, dy), sum_dtype(q.dtype), weight_block(q, k)
     part = (*block[:2], k.static_shape[2], max(k.static_shape[3], v.static_shape[3]))
-    of_weights = TensorType(q.dtype, (prod(block),))
-    return types(
-        q,
-        k,
-        v,
-        scratch=[
-            *wide,
-            *weight_scratch(q, k.static_shape[2], block, mask, causal),
-            of_weights,
-            TensorType(q.dtype, (prod(part),)),
-        ],
-    )
+    of_weights, of_part = (TensorType(dtype, (prod(shape),)) for shape in (block, part))
+    return [*wide, *weight_scratch(wide_type(q), k.static_shape[2], block, mask, causal), of_weights, of_part]
 
 
 def attention_gradient_operations(q: TensorType, k: TensorType, v: TensorType) -> int:
@@ -102,7 +78,7 @@ def attention_gradient_operations(q: TensorType, k: TensorType, v: TensorType) -
     return 2 * n * h * length * k.static_shape[2] * (3 * d + 2 * v.static_shape[3])
 
 
-@kernel(attention_gradient_rule, halves=True, operations=attention_gradient_operations)
+@kernel(scratch=attention_gradient_scratch, halves=True, operations=attention_gradient_operations)
 def attention_gradient(
     q: Array,
     k: Array,
@@ -235,17 +211,8 @@ def seen_by_group(mask: Array, queries: Array, k: Array) -> Array:
     return wide.reshape(n, groups, of_group, length, k.shape[2])
 
 
-def attended(q: TensorType, k: TensorType, v: TensorType, mask: TensorType | None) -> tuple[TensorType, Numbers]:
-    """Return the type of the result, and the shape of a block of weights."""
-    require(q.dtype in FLOATS, f"q is {q}, k {k}, v {v}; they need one float dtype")
-    require(q.rank == k.rank == v.rank == 4, f"q is {q}, k {k}, v {v}; they need four axes each")
+def weight_block(q: TensorType, k: TensorType) -> Numbers:
+    """Return the shape of a block of weights."""
     n, heads, length, depth = q.static_shape
     groups, size = k.static_shape[1:3]
-    fits = k.static_shape == (n, groups, size, depth) and v.static_shape[:3] == (n, groups, size)
-    require(fits and groups > 0 and heads % groups == 0, f"q is {q}, k {k}, v {v}; they do not fit")
-    if mask is not None:
-        require(mask.dtype in ("bool", q.dtype), f"mask is {mask}")
-        ends = zip(mask.static_shape[::-1], (size, length, heads, n), strict=False)
-        require(mask.rank <= 4 and all(a in (1, b) for a, b in ends), f"mask is {mask}, q is {q} and k is {k}")
-    block = block_shape((n, groups, heads // groups, length, depth), size, q.dtype)
-    return TensorType(q.dtype, (n, heads, length, v.static_shape[3])), block
+    return block_shape((n, groups, heads // groups, length, depth), size, sum_dtype(q.dtype))

@@ -9,8 +9,7 @@ from math import prod
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS
-from runtime.kernel import Array, Types, require, types
+from runtime.kernel import Array
 
 CHUNK = 16384
 """Elements of a chunk.
@@ -19,17 +18,9 @@ NumPy's cost per call is small beside them, and a few float64 vectors of them fi
 """
 
 
-def in_chunks(count: int, *more: str, dtype: str = "") -> Callable[[TensorType], Types]:
-    """Return the rule of a float function of one tensor, with scratch vectors.
-
-    There are `count` vectors of x's dtype or of `dtype`, and then one for each dtype of `more`.
-    """
-
-    def rule(x: TensorType) -> Types:
-        require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
-        return types(x, scratch=vectors(x, *[dtype or x.dtype] * count, *more))
-
-    return rule
+def in_chunks(count: int, *more: str, dtype: str = "") -> Callable[[TensorType], list[TensorType]]:
+    """Return the function to scratch vectors for x: `count` of its dtype or of `dtype`, and one for each of `more`."""
+    return lambda x: vectors(x, *[dtype or x.dtype] * count, *more)
 
 
 def vectors(x: TensorType, *dtypes: str) -> list[TensorType]:

@@ -14,10 +14,9 @@ import numpy as np
 
 import runtime.engines.reference.kernels.depthwise as depthwise
 from prograd_proto import TensorType
-from prograd_proto.tensor_types import Shape
-from runtime.engines.reference.kernels.factors import flush, in_sum_dtype, is_factor, wide_type, widened_types
-from runtime.engines.reference.kernels.windows import BUFFER, chunks, images_at_once, taps, window_counts
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.engines.reference.kernels.factors import flush, in_sum_dtype, wide_type, widened_types
+from runtime.engines.reference.kernels.windows import BUFFER, chunks, images_at_once, taps
+from runtime.kernel import Array, kernel
 from runtime.row_rules import first_operand
 
 Numbers = tuple[int, ...]
@@ -26,28 +25,20 @@ FEW_CHANNELS = 4
 """Number of channels below which copying rows of an image is faster than copying the channels of a tap."""
 
 
-def conv2d_rule(
-    x: TensorType,
-    w: TensorType,
-    *,
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int,
-) -> Types:
-    require(x.dtype == w.dtype and is_factor(x.dtype), f"x is {x} and w is {w}; both must be of one float dtype")
+def conv2d_scratch(
+    x: TensorType, w: TensorType, stride: Numbers, padding: Numbers, groups: int, out: TensorType
+) -> list[TensorType]:
     wide, x = widened_types(x, w), wide_type(x)
-    y = convolved(x, w.static_shape, stride, padding, dilation, groups)
     if depthwise.is_depthwise(w.static_shape, groups):
-        return types(y, scratch=[*wide, *depthwise.part_and_line(y, groups)])
-    return types(y, scratch=[*wide, *column_scratch(x, y, w.static_shape, stride, padding)])
+        return [*wide, *depthwise.part_and_line(out, groups)]
+    return [*wide, *column_scratch(x, out, w.static_shape, stride, padding)]
 
 
 def conv2d_operations(w: TensorType, out: TensorType) -> int:
     return 2 * prod(out.static_shape) * prod(w.static_shape[:3])
 
 
-@kernel(conv2d_rule, halves=True, rows=first_operand, operations=conv2d_operations)
+@kernel(scratch=conv2d_scratch, halves=True, rows=first_operand, operations=conv2d_operations)
 def conv2d(
     x: Array,
     w: Array,
@@ -72,35 +63,24 @@ def conv2d(
         np.matmul(columns, filters, by_group(out[images], groups))
 
 
-def conv2d_filter_gradient_rule(
-    x: TensorType,
-    dy: TensorType,
-    *,
-    shape: Shape,
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int,
-) -> Types:
-    require(x.dtype == dy.dtype and is_factor(x.dtype), f"x is {x} and dy is {dy}; both must be of one float dtype")
+def conv2d_filter_gradient_scratch(
+    x: TensorType, dy: TensorType, stride: Numbers, padding: Numbers, groups: int, out: TensorType
+) -> list[TensorType]:
     wide, x, dy = widened_types(x, dy), wide_type(x), wide_type(dy)
-    dw = TensorType(x.dtype, shape)
-    y = convolved(x, dw.static_shape, stride, padding, dilation, groups)
-    require(dy == y, f"dy is {dy}, not {y}")
-    if depthwise.is_depthwise(dw.static_shape, groups):
-        part, _ = depthwise.part_and_line(y, groups)
-        ones, sums = (1, prod(part.static_shape[:3])), (1, dw.static_shape[3])
-        return types(dw, scratch=[*wide, part, *(TensorType(x.dtype, shape) for shape in (ones, sums))])
-    columns = column_scratch(x, y, dw.static_shape, stride, padding)
+    if depthwise.is_depthwise(out.static_shape, groups):
+        part, _ = depthwise.part_and_line(dy, groups)
+        ones, sums = (1, prod(part.static_shape[:3])), (1, out.static_shape[3])
+        return [*wide, part, *(TensorType(x.dtype, shape) for shape in (ones, sums))]
+    columns = column_scratch(x, dy, out.static_shape, stride, padding)
     in_parts = bool(columns) and columns[-1].static_shape[0] < x.static_shape[0]
-    return types(dw, scratch=[*wide, *columns, *([dw] if in_parts else [])])
+    return [*wide, *columns, *([out] if in_parts else [])]
 
 
 def conv2d_filter_gradient_operations(dy: TensorType, out: TensorType) -> int:
     return 2 * prod(dy.static_shape) * prod(out.static_shape[:3])
 
 
-@kernel(conv2d_filter_gradient_rule, halves=True, operations=conv2d_filter_gradient_operations)
+@kernel(scratch=conv2d_filter_gradient_scratch, halves=True, operations=conv2d_filter_gradient_operations)
 def conv2d_filter_gradient(
     x: Array,
     dy: Array,
@@ -137,35 +117,24 @@ def conv2d_filter_gradient(
         flush(out)
 
 
-def conv2d_input_gradient_rule(
-    dy: TensorType,
-    w: TensorType,
-    *,
-    shape: Shape,
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    dilation: tuple[int, ...],
-    groups: int,
-) -> Types:
-    require(dy.dtype == w.dtype and is_factor(dy.dtype), f"dy is {dy} and w is {w}; both must be of one float dtype")
+def conv2d_input_gradient_scratch(
+    dy: TensorType, w: TensorType, stride: Numbers, padding: Numbers, groups: int, out: TensorType
+) -> list[TensorType]:
     wide, dy = widened_types(dy, w), wide_type(dy)
-    dx = TensorType(dy.dtype, shape)
-    y = convolved(dx, w.static_shape, stride, padding, dilation, groups)
-    require(dy == y, f"dy is {dy}, not {y}")
     if depthwise.is_depthwise(w.static_shape, groups):
-        return types(dx, scratch=[*wide, *depthwise.part_and_line(y, groups)])
+        return [*wide, *depthwise.part_and_line(dy, groups)]
     if is_product(w.static_shape, stride, padding):
-        return types(dx, scratch=wide)
-    n, height, width, _ = y.static_shape
-    image = (height, width, dx.static_shape[3])
-    return types(dx, scratch=[*wide, TensorType(dx.dtype, (images_at_once(n, prod(image), dx.dtype), *image))])
+        return wide
+    n, height, width, _ = dy.static_shape
+    image = (height, width, out.static_shape[3])
+    return [*wide, TensorType(out.dtype, (images_at_once(n, prod(image), out.dtype), *image))]
 
 
 def conv2d_input_gradient_operations(dy: TensorType, w: TensorType) -> int:
     return 2 * prod(dy.static_shape) * prod(w.static_shape[:3])
 
 
-@kernel(conv2d_input_gradient_rule, halves=True, operations=conv2d_input_gradient_operations)
+@kernel(scratch=conv2d_input_gradient_scratch, halves=True, operations=conv2d_input_gradient_operations)
 def conv2d_input_gradient(
     dy: Array,
     w: Array,
@@ -199,18 +168,6 @@ def add_spread(dy: Array, w: Array, groups: int, window: dict[str, Numbers], par
     for i, j, inside, places in taps(dx, part, **window):
         np.matmul(by_group(dy, groups), by_group(w[i, j], groups).swapaxes(1, 2), by_group(part, groups))
         np.add(dx[inside], part[places], dx[inside])
-
-
-def convolved(
-    x: TensorType, w: Numbers, stride: Numbers, padding: Numbers, dilation: Numbers, groups: int
-) -> TensorType:
-    """Return the type of the convolution of x by filters of shape w."""
-    require(x.rank == len(w) == 4, f"x is {x} and w has the shape {w}; both need four axes")
-    n, height, width, channels = x.static_shape
-    require(groups > 0 and channels == w[2] * groups, f"x has {channels} channels, w takes {w[2]} of {groups} groups")
-    require(w[3] % groups == 0, f"{groups} groups do not divide {w[3]} channels")
-    counts = window_counts(height, width, window=w[:2], stride=stride, padding=padding, dilation=dilation)
-    return TensorType(x.dtype, (n, *counts, w[3]))
 
 
 def is_product(w: Numbers, stride: Numbers, padding: Numbers) -> bool:

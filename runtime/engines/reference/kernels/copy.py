@@ -7,23 +7,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS, HALVES, INTEGERS, ITEM_BYTES, SAME_BITS, DTypeName
+from prograd_proto.dtypes import FLOATS, HALVES, INTEGERS, DTypeName
 from runtime.engines.reference.kernels.chunks import chunks, vectors
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernel import Array, kernel
 from runtime.row_rules import pointwise
 
 
-def cast_rule(x: TensorType, *, dtype: DTypeName) -> Types:
-    require(dtype in ITEM_BYTES, f"{dtype!r} is not a dtype")
-    y = TensorType(dtype, x.shape)
+def cast_scratch(x: TensorType, dtype: DTypeName) -> list[TensorType]:
     if dtype in INTEGERS and x.dtype in FLOATS | HALVES:
-        return types(y, scratch=vectors(x, "bool", *(["float32"] if x.dtype == "bfloat16" else [])))
+        return vectors(x, "bool", *(["float32"] if x.dtype == "bfloat16" else []))
     if (x.dtype == "bfloat16") == (dtype == "bfloat16"):
-        return types(y)
-    return types(y, scratch=vectors(x, *(["float32", "bool", "bool", "int32"] if dtype == "bfloat16" else ["float32"])))
+        return []
+    return vectors(x, *(["float32", "bool", "bool", "int32"] if dtype == "bfloat16" else ["float32"]))
 
 
-@kernel(cast_rule, halves=True, rows=pointwise)
+@kernel(scratch=cast_scratch, halves=True, rows=pointwise)
 def cast(x: Array, *, dtype: DTypeName, out: Array, scratch: Sequence[Array] = ()) -> None:
     if not scratch:
         np.copyto(out, x, casting="unsafe")
@@ -112,25 +110,16 @@ def fill(out: Array, value: float) -> None:
     out.fill(bits[0])
 
 
-def same_rule(x: TensorType) -> Types:
-    return types(x)
-
-
-@kernel(same_rule, view=True, halves=True, rows=pointwise)
+@kernel(view=True, halves=True, rows=pointwise)
 def identity(x: Array, *, out: Array) -> None:
     np.copyto(out, x)
 
 
-@kernel(same_rule, view=True, halves=True, rows=pointwise)
+@kernel(view=True, halves=True, rows=pointwise)
 def stop_gradient(x: Array, *, out: Array) -> None:
     np.copyto(out, x)
 
 
-def bitcast_rule(x: TensorType) -> Types:
-    require(x.dtype in SAME_BITS, f"the bits of {x} are no other numbers")
-    return types(TensorType(SAME_BITS[x.dtype], x.shape))
-
-
-@kernel(bitcast_rule, rows=pointwise)
+@kernel(rows=pointwise)
 def bitcast(x: Array, *, out: Array) -> None:
     np.copyto(out.view(x.dtype), x)

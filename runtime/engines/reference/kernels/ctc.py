@@ -13,28 +13,19 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS
 from runtime.engines.reference.kernels.index import count_up
 from runtime.engines.reference.kernels.windows import small_buffers
 from runtime.errors import ExecutionError, OutOfRange
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernel import Array, kernel
 
 LABELS: Final = ("int32", "int64")
 
 
-def ctc_rule(
-    logarithms: TensorType,
-    labels: TensorType,
-    input_lengths: TensorType | None = None,
-    label_lengths: TensorType | None = None,
-    *,
-    blank: int,
-) -> Types:
-    y = of_rows(logarithms, labels, input_lengths, label_lengths, blank)
-    return types(y, scratch=lattice_types(logarithms, labels))
+def ctc_scratch(logarithms: TensorType, labels: TensorType) -> list[TensorType]:
+    return lattice_types(logarithms, labels)
 
 
-@kernel(ctc_rule)
+@kernel(scratch=ctc_scratch)
 @small_buffers()
 def ctc(
     logarithms: Array,
@@ -52,23 +43,13 @@ def ctc(
     total(lattice, out)
 
 
-def ctc_gradient_rule(
-    logarithms: TensorType,
-    labels: TensorType,
-    dy: TensorType,
-    input_lengths: TensorType | None = None,
-    label_lengths: TensorType | None = None,
-    *,
-    blank: int,
-) -> Types:
-    y = of_rows(logarithms, labels, input_lengths, label_lengths, blank)
-    require(dy == y, f"dy is {dy}, not {y}")
+def ctc_gradient_scratch(logarithms: TensorType, labels: TensorType) -> list[TensorType]:
     rows, steps, _ = logarithms.static_shape
     fronts = TensorType(logarithms.dtype, (steps, rows, 2 * labels.static_shape[1] + 1))
-    return types(logarithms, scratch=[*lattice_types(logarithms, labels), fronts])
+    return [*lattice_types(logarithms, labels), fronts]
 
 
-@kernel(ctc_gradient_rule)
+@kernel(scratch=ctc_gradient_scratch)
 @small_buffers()
 def ctc_gradient(
     logarithms: Array,
@@ -271,22 +252,3 @@ def less_largest(values: Array, lattice: Lattice) -> None:
     np.maximum.reduce(values, axis=1, keepdims=True, out=largest)
     np.maximum(largest, np.finfo(values.dtype).min, out=largest)
     np.subtract(values, largest, values)
-
-
-def of_rows(
-    x: TensorType,
-    labels: TensorType,
-    input_lengths: TensorType | None,
-    label_lengths: TensorType | None,
-    blank: int,
-) -> TensorType:
-    """Return the type of a number for each row; raise ProgramError for types that do not fit."""
-    require(x.dtype in FLOATS and x.rank == 3, f"the logarithms are {x}; they must be [rows, steps, classes] of floats")
-    rows, _, classes = x.static_shape
-    require(0 <= blank < classes, f"blank is {blank}, and there are {classes} classes")
-    fits = labels.dtype in LABELS and labels.rank == 2 and labels.shape[0] == rows
-    require(fits, f"labels is {labels}; it must be int32 or int64 [{rows}, labels]")
-    for name, lengths in (("input_lengths", input_lengths), ("label_lengths", label_lengths)):
-        fits = lengths is None or (lengths.dtype in LABELS and lengths.shape == (rows,))
-        require(fits, f"{name} is {lengths}; it must be int32 or int64 [{rows}]")
-    return TensorType(x.dtype, (rows,))

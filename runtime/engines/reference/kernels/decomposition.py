@@ -16,13 +16,29 @@ import numpy as np
 from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
 from runtime.engines.reference.kernels.index import count_up
-from runtime.engines.reference.kernels.pointwise import broadcast
 from runtime.engines.reference.kernels.windows import small_buffers
 from runtime.errors import ExecutionError
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernel import Array, kernel, require
 
 BLOCK = 32
 """Number of rows that are eliminated one by one before a product updates the rest of the matrix."""
+
+
+def elimination_scratch(x: TensorType) -> list[TensorType]:
+    """Return the types of the fields of Elimination."""
+    batch, n = square(x)
+    return [
+        TensorType(x.dtype, (batch, n, n)),
+        TensorType("int64", (batch, n)),
+        TensorType("bool", (batch,)),
+        TensorType("int64", (batch,)),
+        TensorType("int64", (batch,)),
+        TensorType("bool", (batch,)),
+        TensorType(x.dtype, (batch * n,)),
+        TensorType(x.dtype, (2, batch, n)),
+        TensorType("int64", (2, batch, 1)),
+        work_for(x, batch, n),
+    ]
 
 
 def cubed(x: TensorType) -> int:
@@ -30,12 +46,12 @@ def cubed(x: TensorType) -> int:
     return prod(x.static_shape) * x.static_shape[-1]
 
 
-def cholesky_rule(x: TensorType) -> Types:
+def cholesky_scratch(x: TensorType) -> list[TensorType]:
     batch, n = square(x)
-    return types(x, scratch=[work_for(x, batch, n), TensorType("bool", (batch,))])
+    return [work_for(x, batch, n), TensorType("bool", (batch,))]
 
 
-@kernel(cholesky_rule, operations=cubed)
+@kernel(scratch=cholesky_scratch, operations=cubed)
 @small_buffers()
 def cholesky(x: Array, *, out: Array, scratch: list[Array]) -> None:
     work, positive = scratch
@@ -64,12 +80,11 @@ def solve_operations(a: TensorType, out: TensorType) -> int:
     return (prod(a.static_shape) + 2 * prod(out.static_shape)) * a.static_shape[-1]
 
 
-def triangular_solve_rule(a: TensorType, b: TensorType, *, lower: bool, transpose: bool, unit_diagonal: bool) -> Types:
-    y = solution(a, b)
-    return types(y, scratch=[work_for(y, prod(y.static_shape[:-2]), y.static_shape[-1])])
+def triangular_solve_scratch(out: TensorType) -> list[TensorType]:
+    return [work_for(out, prod(out.static_shape[:-2]), out.static_shape[-1])]
 
 
-@kernel(triangular_solve_rule, operations=solve_operations)
+@kernel(scratch=triangular_solve_scratch, operations=solve_operations)
 @small_buffers()
 def triangular_solve(
     a: Array, b: Array, *, lower: bool, transpose: bool, unit_diagonal: bool, out: Array, scratch: list[Array]
@@ -78,14 +93,13 @@ def triangular_solve(
     substitute(a.mT if transpose else a, out, lower=lower != transpose, unit=unit_diagonal, work=scratch[0])
 
 
-def solve_rule(a: TensorType, b: TensorType) -> Types:
-    y = solution(a, b)
-    batch, rows, columns = prod(y.static_shape[:-2]), *y.static_shape[-2:]
+def solve_scratch(a: TensorType, b: TensorType, out: TensorType) -> list[TensorType]:
+    batch, rows, columns = prod(out.static_shape[:-2]), *out.static_shape[-2:]
     places = [TensorType("int64", (batch, rows)), TensorType("int64", b.shape[:-2])]
-    return types(y, scratch=[*elimination_scratch(a), *places, work_for(y, batch, columns)])
+    return [*elimination_scratch(a), *places, work_for(out, batch, columns)]
 
 
-@kernel(solve_rule, operations=solve_operations)
+@kernel(scratch=solve_scratch, operations=solve_operations)
 @small_buffers()
 def solve(a: Array, b: Array, *, out: Array, scratch: list[Array]) -> None:
     *own, places, batches, work = scratch
@@ -103,12 +117,11 @@ def solve(a: Array, b: Array, *, out: Array, scratch: list[Array]) -> None:
     substitute(factors, out, lower=False, unit=False, work=work)
 
 
-def inverse_rule(x: TensorType) -> Types:
-    batch, n = square(x)
-    return types(x, scratch=[*elimination_scratch(x), TensorType("int64", (batch, n))])
+def inverse_scratch(x: TensorType) -> list[TensorType]:
+    return [*elimination_scratch(x), TensorType("int64", square(x))]
 
 
-@kernel(inverse_rule, operations=cubed)
+@kernel(scratch=inverse_scratch, operations=cubed)
 @small_buffers()
 def inverse(x: Array, *, out: Array, scratch: list[Array]) -> None:
     *own, ones = scratch
@@ -123,12 +136,7 @@ def inverse(x: Array, *, out: Array, scratch: list[Array]) -> None:
     substitute(made.factors, y, lower=False, unit=False, work=made.work)
 
 
-def determinant_rule(x: TensorType) -> Types:
-    square(x)
-    return types(TensorType(x.dtype, x.shape[:-2]), scratch=elimination_scratch(x))
-
-
-@kernel(determinant_rule, operations=cubed)
+@kernel(scratch=elimination_scratch, operations=cubed)
 @small_buffers()
 def determinant(x: Array, *, out: Array, scratch: list[Array]) -> None:
     made = eliminate(x, Elimination(*scratch))
@@ -137,13 +145,7 @@ def determinant(x: Array, *, out: Array, scratch: list[Array]) -> None:
     np.negative(y, y, where=made.odd)
 
 
-def log_determinant_rule(x: TensorType) -> Types:
-    square(x)
-    y = TensorType(x.dtype, x.shape[:-2])
-    return types(y, y, scratch=elimination_scratch(x))
-
-
-@kernel(log_determinant_rule, operations=cubed)
+@kernel(scratch=elimination_scratch, operations=cubed)
 @small_buffers()
 def log_determinant(x: Array, *, out: list[Array], scratch: list[Array]) -> None:
     made = eliminate(x, Elimination(*scratch))
@@ -171,23 +173,6 @@ class Elimination(NamedTuple):
     lines: Array  # [2, batch, n]
     numbers: Array  # [2, batch, 1]
     work: Array
-
-
-def elimination_scratch(x: TensorType) -> list[TensorType]:
-    """Return the types of the fields of Elimination."""
-    batch, n = square(x)
-    return [
-        TensorType(x.dtype, (batch, n, n)),
-        TensorType("int64", (batch, n)),
-        TensorType("bool", (batch,)),
-        TensorType("int64", (batch,)),
-        TensorType("int64", (batch,)),
-        TensorType("bool", (batch,)),
-        TensorType(x.dtype, (batch * n,)),
-        TensorType(x.dtype, (2, batch, n)),
-        TensorType("int64", (2, batch, 1)),
-        work_for(x, batch, n),
-    ]
 
 
 def eliminate(x: Array, made: Elimination) -> Elimination:
@@ -280,15 +265,6 @@ def square(x: TensorType) -> tuple[int, int]:
     require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
     require(x.rank >= 2 and x.shape[-1] == x.shape[-2], f"{x} has no square matrices")
     return prod(x.static_shape[:-2]), x.static_shape[-1]
-
-
-def solution(a: TensorType, b: TensorType) -> TensorType:
-    """Return the type of the solution of a @ y = b."""
-    square(a)
-    require(a.dtype == b.dtype and b.rank >= 2, f"a is {a}, b is {b}; they must be matrices of one dtype")
-    require(a.shape[-1] == b.shape[-2], f"a is {a}, b is {b}; their numbers of rows differ")
-    leading = broadcast(a._replace(shape=a.shape[:-2]), b._replace(shape=b.shape[:-2]))
-    return TensorType(b.dtype, (*leading, *b.shape[-2:]))
 
 
 def work_for(x: TensorType, batch: int, columns: int) -> TensorType:

@@ -5,47 +5,31 @@ from __future__ import annotations
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import ITEM_BYTES, DTypeName
-from prograd_proto.tensor_types import Shape
+from prograd_proto.dtypes import DTypeName
 from runtime.engines.reference.kernels.index import count_up
 from runtime.engines.reference.kernels.windows import small_buffers
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernel import Array, kernel
 
 
-def triangle_rule(x: TensorType, *, offset: int) -> Types:
-    require(x.rank >= 2, f"x is {x} and needs two axes or more")
+def triangle_scratch(x: TensorType) -> list[TensorType]:
     rows, columns = x.static_shape[-2:]
-    return types(
-        x,
-        scratch=[
-            TensorType("int64", (rows, 1)),
-            TensorType("int64", (columns,)),
-            TensorType("bool", (rows, columns)),
-        ],
-    )
+    types = (("int64", (rows, 1)), ("int64", (columns,)), ("bool", (rows, columns)))
+    return [TensorType(dtype, shape) for dtype, shape in types]
 
 
-@kernel(triangle_rule, in_place=[(0, 0)])
+@kernel(scratch=triangle_scratch, in_place=[(0, 0)])
 def tril(x: Array, *, offset: int, out: Array, scratch: list[Array]) -> None:
     number_diagonals(scratch, offset)
     keep(x, np.less, scratch, out)
 
 
-@kernel(triangle_rule, in_place=[(0, 0)])
+@kernel(scratch=triangle_scratch, in_place=[(0, 0)])
 def triu(x: Array, *, offset: int, out: Array, scratch: list[Array]) -> None:
     number_diagonals(scratch, offset)
     keep(x, np.greater, scratch, out)
 
 
-def eye_rule(*, shape: Shape, offset: int, dtype: DTypeName) -> Types:
-    require(len(shape) >= 2, f"shape has {len(shape)} extents and needs two or more")
-    require(dtype in ITEM_BYTES, f"{dtype!r} is not a dtype")
-    y = TensorType(dtype, shape)
-    require(min(y.static_shape) >= 0, f"an extent of {y} is negative")
-    return types(y)
-
-
-@kernel(eye_rule)
+@kernel()
 def eye(*, shape: tuple[int, ...], offset: int, dtype: DTypeName, out: Array) -> None:
     rows, columns = shape[-2:]
     out.fill(0)

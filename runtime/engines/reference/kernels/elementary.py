@@ -12,10 +12,9 @@ import numpy as np
 
 import runtime.engines.reference.kernels.single as single
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS
 from runtime.engines.reference.kernels.chunks import blocks, chunks, vectors
-from runtime.engines.reference.kernels.pointwise import EITHER, ONLY, of_one, of_two
-from runtime.kernel import Array, Types, elementwise, kernel, require, types
+from runtime.engines.reference.kernels.pointwise import EITHER, ONLY
+from runtime.kernel import Array, elementwise, kernel
 from runtime.row_rules import pointwise
 
 
@@ -24,25 +23,24 @@ def rsqrt(x: Array, out: Array) -> None:
     np.divide(1, out, out)
 
 
-elementwise("rsqrt", rsqrt, of_one(FLOATS), in_place=ONLY)
-elementwise("reciprocal", np.reciprocal, of_one(FLOATS), in_place=ONLY)
+elementwise("rsqrt", rsqrt, in_place=ONLY)
+elementwise("reciprocal", np.reciprocal, in_place=ONLY)
 
-elementwise("log2", np.log2, of_one(FLOATS), in_place=ONLY)
-elementwise("exp2", np.exp2, of_one(FLOATS), in_place=ONLY)
+elementwise("log2", np.log2, in_place=ONLY)
+elementwise("exp2", np.exp2, in_place=ONLY)
 
-elementwise("asin", np.arcsin, of_one(FLOATS), in_place=ONLY)
-elementwise("acos", np.arccos, of_one(FLOATS), in_place=ONLY)
+elementwise("asin", np.arcsin, in_place=ONLY)
+elementwise("acos", np.arccos, in_place=ONLY)
 
-elementwise("asinh", np.arcsinh, of_one(FLOATS), in_place=ONLY)
-elementwise("acosh", np.arccosh, of_one(FLOATS), in_place=ONLY)
+elementwise("asinh", np.arcsinh, in_place=ONLY)
+elementwise("acosh", np.arccosh, in_place=ONLY)
 
 
 def by_dtype(of_single: Callable[..., None], ufunc: np.ufunc, count: int) -> None:
     """Declare the kernel of the operator named like `of_single`, which takes `count` scratch vectors."""
 
-    def rule(x: TensorType) -> Types:
-        require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
-        return types(x, scratch=vectors(x, *["float32"] * count) if x.dtype == "float32" else [])
+    def room(x: TensorType) -> list[TensorType]:
+        return vectors(x, *["float32"] * count) if x.dtype == "float32" else []
 
     def function(x: Array, *, out: Array, scratch: list[Array] | tuple[Array, ...] = ()) -> None:
         if not scratch:
@@ -52,7 +50,7 @@ def by_dtype(of_single: Callable[..., None], ufunc: np.ufunc, count: int) -> Non
             of_single(*parts)
 
     function.__name__ = of_single.__name__
-    kernel(rule, in_place=ONLY, rows=pointwise)(function)
+    kernel(scratch=room, in_place=ONLY, rows=pointwise)(function)
 
 
 by_dtype(single.log1p, np.log1p, 2)
@@ -64,12 +62,11 @@ by_dtype(single.cosh, np.cosh, 2)
 by_dtype(single.atanh, np.arctanh, 3)
 
 
-def atan2_rule(a: TensorType, b: TensorType) -> Types:
-    [y], _ = of_two(FLOATS)(a, b)
-    return types(y, scratch=vectors(y, *["float32"] * 5, "bool") if y.dtype == "float32" else [])
+def atan2_scratch(out: TensorType) -> list[TensorType]:
+    return vectors(out, *["float32"] * 5, "bool") if out.dtype == "float32" else []
 
 
-@kernel(atan2_rule, in_place=EITHER, rows=pointwise)
+@kernel(scratch=atan2_scratch, in_place=EITHER, rows=pointwise)
 def atan2(a: Array, b: Array, *, out: Array, scratch: list[Array] | tuple[Array, ...] = ()) -> None:
     if not scratch:
         np.arctan2(a, b, out)

@@ -9,16 +9,14 @@ from typing import Any
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS, INTEGERS, ITEM_BYTES, DTypeName
-from prograd_proto.tensor_types import Shape
+from prograd_proto.dtypes import DTypeName
 from runtime.errors import OutOfRange
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernel import Array, kernel
 from runtime.row_rules import Operands, along_other_axes, first_operand, has_rows
 
 
-def gather_rule(x: TensorType, indices: TensorType, *, axis: int) -> Types:
-    y = TensorType(x.dtype, gathered(x, indices, axis))
-    return types(y, scratch=[] if indices.dtype == "int64" else [TensorType("int64", indices.shape)])
+def gather_scratch(indices: TensorType) -> list[TensorType]:
+    return [] if indices.dtype == "int64" else [TensorType("int64", indices.shape)]
 
 
 def gather_rows(operands: Operands, result: tuple[int, ...], attributes: Mapping[str, Any]) -> bool:
@@ -29,7 +27,7 @@ def gather_rows(operands: Operands, result: tuple[int, ...], attributes: Mapping
     return along_other_axes(operands, result, attributes)
 
 
-@kernel(gather_rule, halves=True, rows=gather_rows)
+@kernel(scratch=gather_scratch, halves=True, rows=gather_rows)
 def gather(x: Array, indices: Array, *, axis: int, out: Array, scratch: list[Array] | tuple[Array, ...] = ()) -> None:
     check_range(indices, x.shape[axis])
     for wide in scratch:  # NumPy would make this copy itself
@@ -38,16 +36,12 @@ def gather(x: Array, indices: Array, *, axis: int, out: Array, scratch: list[Arr
     np.take(x, indices, axis, out, "clip")  # with "raise" it would fill a buffer first
 
 
-def scatter_add_rule(x: TensorType, indices: TensorType, updates: TensorType, *, axis: int) -> Types:
-    require(x.dtype in FLOATS | INTEGERS, f"x is {x.dtype}, which this operator does not take")
-    y = TensorType(x.dtype, gathered(x, indices, axis))
-    require(updates == y, f"updates is {updates}, not {y}")
+def scatter_add_scratch(x: TensorType, updates: TensorType, axis: int) -> list[TensorType]:
     before, after = x.static_shape[: axis % x.rank], x.static_shape[axis % x.rank + 1 :]
-    scratch = [y.static_shape, (prod(before),), (prod(after),)]
-    return types(x, scratch=[TensorType("int64", shape) for shape in scratch])
+    return [TensorType("int64", shape) for shape in (updates.static_shape, (prod(before),), (prod(after),))]
 
 
-@kernel(scatter_add_rule, in_place=[(0, 0)])
+@kernel(scratch=scatter_add_scratch, in_place=[(0, 0)])
 def scatter_add(x: Array, indices: Array, updates: Array, *, axis: int, out: Array, scratch: list[Array]) -> None:
     """Add at flat indices, one by one in row-major order: NumPy is far slower at adding slices."""
     check_range(indices, x.shape[axis])
@@ -63,14 +57,11 @@ def scatter_add(x: Array, indices: Array, updates: Array, *, axis: int, out: Arr
     np.add.at(out.reshape(-1), flat.reshape(-1), updates.reshape(-1))
 
 
-def one_hot_rule(indices: TensorType, *, depth: int, dtype: DTypeName) -> Types:
-    require(indices.dtype in ("int32", "int64"), f"indices is {indices.dtype}")
-    require(depth > 0, f"the depth {depth} is not positive")
-    require(dtype in ITEM_BYTES, f"{dtype!r} is not a dtype")
-    return types(TensorType(dtype, (*indices.shape, depth)), scratch=[TensorType("int64", indices.shape)])
+def one_hot_scratch(indices: TensorType) -> list[TensorType]:
+    return [TensorType("int64", indices.shape)]
 
 
-@kernel(one_hot_rule, rows=first_operand)
+@kernel(scratch=one_hot_scratch, rows=first_operand)
 def one_hot(indices: Array, *, depth: int, dtype: DTypeName, out: Array, scratch: list[Array]) -> None:
     places = scratch[0].reshape(-1)
     check_range(indices, depth)
@@ -78,14 +69,6 @@ def one_hot(indices: Array, *, depth: int, dtype: DTypeName, out: Array, scratch
     np.add(places, indices.reshape(-1), places)
     out.fill(0)
     out.reshape(-1)[places] = 1
-
-
-def gathered(x: TensorType, indices: TensorType, axis: int) -> Shape:
-    """Return the shape of the elements gathered from x."""
-    require(indices.dtype in ("int32", "int64"), f"indices is {indices.dtype}")
-    require(-x.rank <= axis < x.rank, f"axis {axis} is out of range for {x}")
-    axis %= x.rank
-    return (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
 
 
 def check_range(indices: Array, size: int) -> None:

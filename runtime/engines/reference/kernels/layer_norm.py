@@ -7,21 +7,13 @@ from math import prod
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS
 from runtime.engines.reference.kernels.sums import add_rows_by_product
 from runtime.engines.reference.kernels.windows import chunks, images_at_once
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernel import Array, kernel
 from runtime.row_rules import along_other_axes, first_operand
 
 
-def layer_norm_rule(
-    x: TensorType, scale: TensorType | None = None, bias: TensorType | None = None, *, axis: int, epsilon: float
-) -> Types:
-    statistic = of_last_axes(x, axis, scale, bias)
-    return types(x, statistic, statistic)
-
-
-@kernel(layer_norm_rule, in_place=[(0, 0)], rows=along_other_axes)
+@kernel(in_place=[(0, 0)], rows=along_other_axes)
 def layer_norm(
     x: Array, scale: Array | None, bias: Array | None, *, axis: int, epsilon: float, out: list[Array]
 ) -> None:
@@ -42,11 +34,7 @@ def layer_norm(
             np.add(part, bias.reshape(-1), part)
 
 
-def rms_norm_rule(x: TensorType, scale: TensorType | None = None, *, axis: int, epsilon: float) -> Types:
-    return types(x, of_last_axes(x, axis, scale))
-
-
-@kernel(rms_norm_rule, in_place=[(0, 0)], rows=along_other_axes)
+@kernel(in_place=[(0, 0)], rows=along_other_axes)
 def rms_norm(x: Array, scale: Array | None, *, axis: int, epsilon: float, out: list[Array]) -> None:
     y, inverse_root = out
     rows, results, size = as_rows(x, inverse_root), as_rows(y, inverse_root), x.size // max(1, inverse_root.size)
@@ -59,20 +47,14 @@ def rms_norm(x: Array, scale: Array | None, *, axis: int, epsilon: float, out: l
             np.multiply(part, scale.reshape(-1), part)
 
 
-def group_norm_rule(
-    x: TensorType, scale: TensorType | None = None, bias: TensorType | None = None, *, groups: int, epsilon: float
-) -> Types:
-    require(x.dtype in FLOATS and x.rank >= 2, f"x is {x}; it must be of a float dtype, with two axes or more")
+def group_norm_scratch(x: TensorType) -> list[TensorType]:
     n, *rows, channels = x.static_shape
-    require(groups > 0 and channels % groups == 0, f"groups={groups} does not divide {channels} channels")
-    require_all(TensorType(x.dtype, (channels,)), scale, bias)
-    statistic = TensorType(x.dtype, (n, *(1,) * len(rows), groups, 1))
     at_once = images_at_once(n, prod(rows) * channels, x.dtype)
-    scratch = [(1, prod(rows)), (at_once, 1, channels), (at_once, prod(rows), channels)]
-    return types(x, statistic, statistic, scratch=[TensorType(x.dtype, shape) for shape in scratch])
+    shapes = [(1, prod(rows)), (at_once, 1, channels), (at_once, prod(rows), channels)]
+    return [TensorType(x.dtype, shape) for shape in shapes]
 
 
-@kernel(group_norm_rule, in_place=[(0, 0)], rows=first_operand)
+@kernel(scratch=group_norm_scratch, in_place=[(0, 0)], rows=first_operand)
 def group_norm(
     x: Array,
     scale: Array | None,
@@ -162,17 +144,3 @@ def inverse_root_in_place(sums: Array, count: int, epsilon: float) -> None:
 def as_rows(x: Array, statistic: Array) -> Array:
     """Return the view of x with a row for each element of the statistic."""
     return x.reshape(statistic.size, x.size // max(1, statistic.size))
-
-
-def of_last_axes(x: TensorType, axis: int, *parameters: TensorType | None) -> TensorType:
-    """Return the type of a statistic over the axes from `axis` on, whose shape the parameters must have."""
-    require(x.dtype in FLOATS, f"x is {x}; it must be of a float dtype")
-    require(-x.rank <= axis < x.rank, f"axis {axis} is out of range for {x}")
-    axis %= x.rank
-    require_all(TensorType(x.dtype, x.shape[axis:]), *parameters)
-    return TensorType(x.dtype, (*x.shape[:axis], *(1,) * (x.rank - axis)))
-
-
-def require_all(type: TensorType, *parameters: TensorType | None) -> None:
-    for parameter in parameters:
-        require(parameter is None or parameter == type, f"a parameter is {parameter}, not {type}")

@@ -12,25 +12,15 @@ from prograd_proto import TensorType
 from runtime.engines.reference.kernels.factors import (
     BLOCK_DEPTH,
     blockwise_matmul,
-    is_factor,
-    sum_dtype,
     widened,
     widened_types,
 )
-from runtime.engines.reference.kernels.pointwise import broadcast
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernel import Array, kernel
 from runtime.row_rules import Operands
 
 
-def matmul_rule(a: TensorType, b: TensorType, *, transpose_a: bool, transpose_b: bool) -> Types:
-    require(a.dtype == b.dtype and is_factor(a.dtype), f"a is {a} and b is {b}; both must be of one float dtype")
-    require(a.rank >= 2 and b.rank >= 2, f"a is {a} and b is {b}; both need two axes or more")
-    m, inner_a = a.shape[-2:][:: -1 if transpose_a else 1]
-    inner_b, n = b.shape[-2:][:: -1 if transpose_b else 1]
-    require(inner_a == inner_b, f"inner sizes differ: {inner_a} and {inner_b}")
-    leading = broadcast(TensorType(a.dtype, a.shape[:-2]), TensorType(b.dtype, b.shape[:-2]))
-    y = TensorType(sum_dtype(a.dtype), (*leading, m, n))
-    return types(y, scratch=_scratch(a, b, y, inner_a))
+def matmul_scratch(a: TensorType, b: TensorType, transpose_a: bool, out: TensorType) -> list[TensorType]:
+    return _scratch(a, b, out, a.static_shape[-2 if transpose_a else -1])
 
 
 def _scratch(a: TensorType, b: TensorType, y: TensorType, depth: int | str) -> list[TensorType]:
@@ -54,7 +44,7 @@ def matmul_operations(a: TensorType, b: TensorType, out: TensorType) -> int:
     return 2 * prod(out.static_shape) * isqrt(m_k * k_n // max(1, m_n))  # (m k) (k n) / (m n) = k k, transposed or not
 
 
-@kernel(matmul_rule, halves=True, rows=matmul_rows, operations=matmul_operations)
+@kernel(scratch=matmul_scratch, halves=True, rows=matmul_rows, operations=matmul_operations)
 def matmul(
     a: Array, b: Array, *, transpose_a: bool, transpose_b: bool, out: Array, scratch: Sequence[Array] = ()
 ) -> None:
@@ -69,19 +59,15 @@ def matmul(
         np.matmul(left, right, out)
 
 
-def outer_sum_rule(a: TensorType, b: TensorType) -> Types:
-    require(a.dtype == b.dtype and is_factor(a.dtype), f"a is {a} and b is {b}; both must be of one float dtype")
-    require(a.rank >= 2 and a.shape[:-1] == b.shape[:-1], f"a is {a} and b is {b}; all axes but the last must agree")
-    y = TensorType(sum_dtype(a.dtype), (a.shape[-1], b.shape[-1]))
-    depth = prod(a.static_shape[:-1]) if widened_types(a) else 0
-    return types(y, scratch=_scratch(a, b, y, depth))
+def outer_sum_scratch(a: TensorType, b: TensorType, out: TensorType) -> list[TensorType]:
+    return _scratch(a, b, out, prod(a.static_shape[:-1]))
 
 
 def outer_sum_operations(a: TensorType, out: TensorType) -> int:
     return 2 * prod(a.static_shape) * out.static_shape[-1]
 
 
-@kernel(outer_sum_rule, halves=True, operations=outer_sum_operations)
+@kernel(scratch=outer_sum_scratch, halves=True, operations=outer_sum_operations)
 def outer_sum(a: Array, b: Array, *, out: Array, scratch: Sequence[Array] = ()) -> None:
     if scratch:
         left, right = widened(a, scratch[0]), widened(b, scratch[1])

@@ -9,31 +9,25 @@ from typing import Any
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS
 from runtime.engines.reference.kernels.activation import log1p_of_exp
 from runtime.engines.reference.kernels.chunks import blocks, vectors
 from runtime.engines.reference.kernels.index import count_up
 from runtime.engines.reference.kernels.linalg import as_matrix
-from runtime.engines.reference.kernels.pointwise import broadcast
 from runtime.errors import OutOfRange
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernel import Array, kernel
 from runtime.row_rules import Operands, each_operand
 
 
-def softmax_cross_entropy_rule(logits: TensorType, labels: TensorType, *, reduction: str) -> Types:
-    require(logits.dtype in FLOATS, f"the logits are {logits}; they must be of a float dtype")
-    require_labels(logits, labels)
+def softmax_cross_entropy_scratch(logits: TensorType, labels: TensorType) -> list[TensorType]:
     rows = (prod(labels.static_shape),)
-    vectors = [TensorType(logits.dtype, rows), TensorType(logits.dtype, rows), TensorType("int64", rows)]
-    y = TensorType(logits.dtype, reduced(labels, reduction))
-    return types(y, scratch=[logits, *vectors])
+    return [logits, TensorType(logits.dtype, rows), TensorType(logits.dtype, rows), TensorType("int64", rows)]
 
 
 def loss_rows(operands: Operands, result: tuple[int, ...], attributes: Mapping[str, Any]) -> bool:
     return attributes["reduction"] == "none" and each_operand(operands, result, attributes)
 
 
-@kernel(softmax_cross_entropy_rule, rows=loss_rows)
+@kernel(scratch=softmax_cross_entropy_scratch, rows=loss_rows)
 def softmax_cross_entropy(logits: Array, labels: Array, *, reduction: str, out: Array, scratch: list[Array]) -> None:
     x, labels, shifted = as_matrix(logits), labels.reshape(-1), as_matrix(scratch[0])
     _, picked, loss, places = scratch
@@ -50,14 +44,11 @@ def softmax_cross_entropy(logits: Array, labels: Array, *, reduction: str, out: 
     reduce_to(out, loss, reduction)
 
 
-def squared_error_rule(prediction: TensorType, target: TensorType, *, reduction: str) -> Types:
-    require(prediction.dtype in FLOATS, f"the prediction is {prediction}; it must be of a float dtype")
-    require(prediction == target, f"the target is {target}, not {prediction}")
-    flat = TensorType(prediction.dtype, (prod(prediction.static_shape),))
-    return types(TensorType(prediction.dtype, reduced(prediction, reduction)), scratch=[flat])
+def squared_error_scratch(prediction: TensorType) -> list[TensorType]:
+    return [TensorType(prediction.dtype, (prod(prediction.static_shape),))]
 
 
-@kernel(squared_error_rule, rows=loss_rows)
+@kernel(scratch=squared_error_scratch, rows=loss_rows)
 def squared_error(prediction: Array, target: Array, *, reduction: str, out: Array, scratch: list[Array]) -> None:
     [square] = scratch
     np.subtract(prediction.reshape(-1), target.reshape(-1), square)
@@ -65,18 +56,11 @@ def squared_error(prediction: Array, target: Array, *, reduction: str, out: Arra
     reduce_to(out, square, reduction)
 
 
-def sigmoid_cross_entropy_rule(
-    logits: TensorType, target: TensorType, positive_weights: TensorType | None = None
-) -> Types:
-    require(logits.dtype in FLOATS, f"the logits are {logits}; they must be of a float dtype")
-    require(logits == target, f"the target is {target}, not {logits}")
-    if positive_weights is not None:
-        fits = positive_weights.dtype == logits.dtype and broadcast(logits, positive_weights) == logits.static_shape
-        require(fits, f"the positive weights are {positive_weights}, which does not broadcast to {logits}")
-    return types(logits, scratch=vectors(logits, *[logits.dtype] * 4, "bool"))
+def sigmoid_cross_entropy_scratch(logits: TensorType) -> list[TensorType]:
+    return vectors(logits, *[logits.dtype] * 4, "bool")
 
 
-@kernel(sigmoid_cross_entropy_rule, in_place=[(0, 0)])
+@kernel(scratch=sigmoid_cross_entropy_scratch, in_place=[(0, 0)])
 def sigmoid_cross_entropy(
     logits: Array, target: Array, positive_weights: Array | None, *, out: Array, scratch: list[Array]
 ) -> None:
@@ -104,13 +88,11 @@ def sigmoid_cross_entropy(
         np.add(no, 0 if more else curve, to)
 
 
-def accuracy_rule(logits: TensorType, labels: TensorType) -> Types:
-    require_labels(logits, labels)
-    scratch = [TensorType("int64", labels.shape), TensorType("bool", labels.shape)]
-    return types(TensorType("float32", ()), scratch=scratch)
+def accuracy_scratch(labels: TensorType) -> list[TensorType]:
+    return [TensorType("int64", labels.shape), TensorType("bool", labels.shape)]
 
 
-@kernel(accuracy_rule)
+@kernel(scratch=accuracy_scratch)
 def accuracy(logits: Array, labels: Array, *, out: Array, scratch: list[Array]) -> None:
     found, right = scratch
     np.argmax(logits, -1, found)
@@ -127,12 +109,6 @@ def drop(term: Array, factor: Array, mask: Array) -> None:
     np.putmask(term, mask, 0)
 
 
-def reduced(x: TensorType, reduction: str) -> tuple[int | str, ...]:
-    """Return the shape of a loss with one element for each of x."""
-    require(reduction in ("mean", "sum", "none"), f"reduction {reduction!r} is not mean, sum or none")
-    return x.shape if reduction == "none" else ()
-
-
 def reduce_to(out: Array, loss: Array, reduction: str) -> None:
     """Write a vector of losses, its sum or its mean."""
     if reduction == "none":
@@ -141,13 +117,6 @@ def reduce_to(out: Array, loss: Array, reduction: str) -> None:
     np.add.reduce(loss, out=out)
     if reduction == "mean":
         np.divide(out, loss.size, out)
-
-
-def require_labels(logits: TensorType, labels: TensorType) -> None:
-    """Raise ProgramError unless there is an integer label for each row of the logits."""
-    require(labels.dtype in ("int32", "int64"), f"labels is {labels}; it must be int32 or int64")
-    require(logits.rank >= 1 and logits.static_shape[-1] > 0, f"the logits are {logits}, which has no classes")
-    require(labels.shape == logits.shape[:-1], f"labels is {labels}, the logits are {logits}")
 
 
 def check_labels(labels: Array, classes: int) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from prograd_proto import TensorType
 from runtime.engines.reference.kernels.update import decayed, pieces
-from runtime.kernel import Array, require
+from runtime.kernel import Array
 
 COUNTER = TensorType("int64", ())
 
@@ -98,8 +98,3 @@ def quotient(a: float, b: float) -> float:
 def root(x: float) -> float:
     """Return the square root of x, NaN below 0."""
     return sqrt(x) if x >= 0 else nan
-
-
-def require_step(step: TensorType) -> None:
-    """Raise ProgramError unless the step is a rank-0 int64 tensor."""
-    require(step == COUNTER, f"step is {step}, not int64[]")

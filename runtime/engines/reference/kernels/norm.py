@@ -7,22 +7,19 @@ from math import prod
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS
 from runtime.engines.reference.kernels.sums import add_along, add_rows_by_product
 from runtime.engines.reference.kernels.windows import chunks, images_at_once
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernel import Array, kernel
 from runtime.row_rules import along_other_axes
 
 
-def softmax_rule(x: TensorType, *, axis: int) -> Types:
-    require(x.dtype in FLOATS, f"x is {x}; it must be of a float dtype")
-    require(-x.rank <= axis < x.rank, f"axis {axis} is out of range for {x}")
+def softmax_scratch(x: TensorType, axis: int) -> list[TensorType]:
     shape = list(x.static_shape)
     shape[axis] = 1
-    return types(x, scratch=[TensorType(x.dtype, tuple(shape))])
+    return [TensorType(x.dtype, tuple(shape))]
 
 
-@kernel(softmax_rule, in_place=[(0, 0)], rows=along_other_axes)
+@kernel(scratch=softmax_scratch, in_place=[(0, 0)], rows=along_other_axes)
 def softmax(x: Array, *, axis: int, out: Array, scratch: list[Array]) -> None:
     [along] = scratch
     np.maximum.reduce(x, axis=axis, out=along, keepdims=True, initial=-np.inf)
@@ -32,12 +29,11 @@ def softmax(x: Array, *, axis: int, out: Array, scratch: list[Array]) -> None:
     np.divide(out, along, out)
 
 
-def log_softmax_rule(x: TensorType, *, axis: int) -> Types:
-    [y], [along] = softmax_rule(x, axis=axis)
-    return types(y, scratch=[along, x])
+def log_softmax_scratch(x: TensorType, axis: int) -> list[TensorType]:
+    return [*softmax_scratch(x, axis), x]
 
 
-@kernel(log_softmax_rule, in_place=[(0, 0)], rows=along_other_axes)
+@kernel(scratch=log_softmax_scratch, in_place=[(0, 0)], rows=along_other_axes)
 def log_softmax(x: Array, *, axis: int, out: Array, scratch: list[Array]) -> None:
     along, powers = scratch
     np.maximum.reduce(x, axis=axis, out=along, keepdims=True, initial=-np.inf)
@@ -48,28 +44,14 @@ def log_softmax(x: Array, *, axis: int, out: Array, scratch: list[Array]) -> Non
     np.subtract(out, along, out)
 
 
-def batch_norm_rule(
-    x: TensorType,
-    scale: TensorType,
-    bias: TensorType,
-    running_mean: TensorType,
-    running_variance: TensorType,
-    *,
-    momentum: float,
-    epsilon: float,
-) -> Types:
-    require(x.dtype in FLOATS and x.rank >= 2, f"x is {x}; it must be of a float dtype, with two axes or more")
-    require(0 not in x.shape[:-1], f"{x} has no elements to take the mean of")
-    channel = TensorType(x.dtype, x.shape[-1:])
-    same = scale == bias == running_mean == running_variance == channel
-    require(same, f"scale, bias and running statistics are {scale}, {bias}, {running_mean}, {running_variance}")
+def batch_norm_scratch(x: TensorType) -> list[TensorType]:
     images, rows, channels = stacked(x.static_shape)
     at_once = images_at_once(images, rows * channels, x.dtype)
-    scratch = [(1, rows), (images, 1, channels), (at_once, rows, channels), x.static_shape[-2:]]
-    return types(x, *[channel] * 4, scratch=[TensorType(x.dtype, shape) for shape in scratch])
+    shapes = [(1, rows), (images, 1, channels), (at_once, rows, channels), x.static_shape[-2:]]
+    return [TensorType(x.dtype, shape) for shape in shapes]
 
 
-@kernel(batch_norm_rule, in_place=[(0, 0), (1, 3), (2, 4)])
+@kernel(scratch=batch_norm_scratch, in_place=[(0, 0), (1, 3), (2, 4)])
 def batch_norm(
     x: Array,
     scale: Array,

@@ -16,7 +16,7 @@ from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS, INTEGERS
 from runtime.engines.reference.kernels.index import check_range, count_up
 from runtime.engines.reference.kernels.windows import BUFFER
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernel import Array, kernel, require
 from runtime.row_rules import along_other_axes
 
 Pairs = np.ndarray[Any, np.dtype[np.complex128]]
@@ -28,12 +28,17 @@ HALF = 32
 """Bits of an int64 in either part of a complex number."""
 
 
-def sort_rule(x: TensorType, *, axis: int, descending: bool) -> Types:
+def pair_scratch(x: TensorType, axis: int) -> list[TensorType]:
+    """Return scratch for complex numbers, and for all indices along the axis."""
     lanes = lanes_of(x, axis)
-    return types(x, scratch=[] if axis in (-1, x.rank - 1) and not descending else [TensorType(x.dtype, lanes)])
+    return [TensorType("float64", (*lanes, 2)), TensorType("float64", lanes[-1:])]
 
 
-@kernel(sort_rule, in_place=[(0, 0)], rows=along_other_axes)
+def sort_scratch(x: TensorType, axis: int, descending: bool) -> list[TensorType]:
+    return [] if axis in (-1, x.rank - 1) and not descending else [TensorType(x.dtype, lanes_of(x, axis))]
+
+
+@kernel(scratch=sort_scratch, in_place=[(0, 0)], rows=along_other_axes)
 def sort(x: Array, *, axis: int, descending: bool, out: Array, scratch: list[Array] | tuple[Array, ...] = ()) -> None:
     for lanes in scratch:
         np.copyto(lanes, np.moveaxis(x, axis, -1))
@@ -44,26 +49,14 @@ def sort(x: Array, *, axis: int, descending: bool, out: Array, scratch: list[Arr
     out.sort(axis=-1)
 
 
-def argsort_rule(x: TensorType, *, axis: int, descending: bool) -> Types:
-    return types(TensorType("int64", x.shape), scratch=pair_scratch(x, axis))
-
-
-@kernel(argsort_rule, rows=along_other_axes)
+@kernel(scratch=pair_scratch, rows=along_other_axes)
 def argsort(x: Array, *, axis: int, descending: bool, out: Array, scratch: list[Array]) -> None:
     pairs = pairs_of(np.moveaxis(x, axis, -1), descending, scratch)
     pairs.sort(axis=-1)
     write_places(pairs[..., ::-1] if descending else pairs, x, axis, descending, np.moveaxis(out, axis, -1))
 
 
-def topk_rule(x: TensorType, *, k: int, axis: int, largest: bool) -> Types:
-    lanes = lanes_of(x, axis)
-    require(0 <= k <= lanes[-1], f"k is {k}, axis {axis} of {x} has fewer elements")
-    shape = list(x.static_shape)
-    shape[axis] = k
-    return types(TensorType(x.dtype, tuple(shape)), TensorType("int64", tuple(shape)), scratch=pair_scratch(x, axis))
-
-
-@kernel(topk_rule, rows=along_other_axes)
+@kernel(scratch=pair_scratch, rows=along_other_axes)
 def topk(x: Array, *, k: int, axis: int, largest: bool, out: list[Array], scratch: list[Array]) -> None:
     y, indices = (np.moveaxis(array, axis, -1) for array in out)
     pairs = pairs_of(np.moveaxis(x, axis, -1), largest, scratch)
@@ -77,13 +70,11 @@ def topk(x: Array, *, k: int, axis: int, largest: bool, out: list[Array], scratc
     write_places(chosen, x, axis, largest, indices)
 
 
-def count_unique_rule(x: TensorType) -> Types:
-    require(x.dtype in FLOATS | INTEGERS, f"x is {x.dtype}, which this operator does not take")
-    size = prod(x.static_shape)
-    return types(TensorType("int64", ()), scratch=[TensorType(x.dtype, (size,)), TensorType("bool", (size,))])
+def count_unique_scratch(x: TensorType) -> list[TensorType]:
+    return [TensorType(dtype, (prod(x.static_shape),)) for dtype in (x.dtype, "bool")]
 
 
-@kernel(count_unique_rule)
+@kernel(scratch=count_unique_scratch)
 def count_unique(x: Array, *, out: Array, scratch: list[Array]) -> None:
     line, is_new = scratch
     np.copyto(line, x.reshape(-1))
@@ -97,14 +88,11 @@ def count_unique(x: Array, *, out: Array, scratch: list[Array]) -> None:
     out.fill(count)
 
 
-def bincount_rule(indices: TensorType, *, depth: int) -> Types:
-    require(indices.dtype in ("int32", "int64"), f"indices is {indices.dtype}")
-    require(depth > 0, f"the depth {depth} is not positive")
-    size = (prod(indices.static_shape),)
-    return types(TensorType("int64", (depth,)), scratch=[TensorType("int64", size)])
+def bincount_scratch(indices: TensorType) -> list[TensorType]:
+    return [TensorType("int64", (prod(indices.static_shape),))]
 
 
-@kernel(bincount_rule)
+@kernel(scratch=bincount_scratch)
 def bincount(indices: Array, *, depth: int, out: Array, scratch: list[Array]) -> None:
     [places] = scratch
     check_range(indices, depth)
@@ -121,12 +109,6 @@ def lanes_of(x: TensorType, axis: int) -> tuple[int, ...]:
     extent = shape.pop(axis)
     require(x.dtype != "int64" or extent <= LONGEST, f"{x} has more than {LONGEST} elements along axis {axis}")
     return (*shape, extent)
-
-
-def pair_scratch(x: TensorType, axis: int) -> list[TensorType]:
-    """Return scratch for complex numbers, and for all indices along the axis."""
-    lanes = lanes_of(x, axis)
-    return [TensorType("float64", (*lanes, 2)), TensorType("float64", lanes[-1:])]
 
 
 def pairs_of(x: Array, from_end: bool, scratch: list[Array]) -> Pairs:

@@ -21,10 +21,31 @@ from runtime.engines.reference.kernels.decomposition import matrix, square
 from runtime.engines.reference.kernels.index import count_up
 from runtime.engines.reference.kernels.windows import small_buffers
 from runtime.errors import ExecutionError
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernel import Array, kernel, require
 
 MAX_SWEEPS = 40
 """Upper bound on the sweeps of rotations; matrices need about log2(n) + 5."""
+
+
+def rotation_scratch(x: TensorType) -> list[TensorType]:
+    """Return the types of the fields of Rotations."""
+    batch, rows, columns = extents(x)
+    length, count = max(rows, columns), min(rows, columns)
+    half = (count + 1) // 2
+    whole = TensorType(x.dtype, (batch, 2 * half, length + count))
+    return [
+        whole,
+        whole,
+        TensorType(x.dtype, (batch, half, length + count)),
+        TensorType(x.dtype, (5, batch, half)),
+        TensorType("bool", (batch, half)),
+        TensorType("int64", (2 * half,)),
+        TensorType("int32", (batch, 1, 1)),
+        TensorType("float64", (batch, count, 2)),
+        TensorType("int64", (batch, count)),
+        TensorType("int64", (batch, count)),
+        *reflection_scratch(x.dtype, batch, length, count, count),
+    ]
 
 
 def qr_operations(x: TensorType, out: tuple[TensorType, TensorType]) -> int:
@@ -32,15 +53,13 @@ def qr_operations(x: TensorType, out: tuple[TensorType, TensorType]) -> int:
     return 2 * (prod(x.static_shape) + prod(out[0].static_shape)) * min(x.static_shape[-2:])
 
 
-def qr_rule(x: TensorType, *, complete: bool) -> Types:
+def qr_scratch(x: TensorType, out: tuple[TensorType, TensorType]) -> list[TensorType]:
     batch, rows, columns = extents(x)
-    count = rows if complete else min(rows, columns)
-    q, r = TensorType(x.dtype, (*x.shape[:-1], count)), TensorType(x.dtype, (*x.shape[:-2], count, columns))
     own = [TensorType(x.dtype, (batch, rows, columns)), TensorType("int32", (batch, 1, 1))]
-    return types(q, r, scratch=[*own, *reflection_scratch(x.dtype, batch, rows, columns, count)])
+    return [*own, *reflection_scratch(x.dtype, batch, rows, columns, out[0].static_shape[-1])]
 
 
-@kernel(qr_rule, operations=qr_operations)
+@kernel(scratch=qr_scratch, operations=qr_operations)
 @small_buffers()
 def qr(x: Array, *, complete: bool, out: list[Array], scratch: list[Array]) -> None:
     y, exponent, *own = scratch
@@ -66,14 +85,7 @@ def svd_operations(x: TensorType) -> int:
     return 48 * prod(x.static_shape) * min(x.static_shape[-2:])
 
 
-def svd_rule(x: TensorType) -> Types:
-    _, rows, columns = extents(x)
-    count, lead = min(rows, columns), x.shape[:-2]
-    shapes = (*lead, rows, count), (*lead, count), (*lead, columns, count)
-    return types(*(TensorType(x.dtype, shape) for shape in shapes), scratch=rotation_scratch(x))
-
-
-@kernel(svd_rule, operations=svd_operations)
+@kernel(scratch=rotation_scratch, operations=svd_operations)
 @small_buffers()
 def svd(x: Array, *, out: list[Array], scratch: list[Array]) -> None:
     u, s, v = out
@@ -83,18 +95,15 @@ def svd(x: Array, *, out: list[Array], scratch: list[Array]) -> None:
         take_apart(x, u, s.reshape(batch, -1), v, Rotations(*scratch))
 
 
-def pseudo_inverse_rule(x: TensorType, *, relative: float, absolute: float) -> Types:
+def pseudo_inverse_scratch(x: TensorType) -> list[TensorType]:
     batch, rows, columns = extents(x)
-    require(min(relative, absolute) >= 0, f"relative is {relative:g} and absolute is {absolute:g}, below 0")
     count = min(rows, columns)
     shapes = (batch, rows, count), (batch, count), (batch, columns, count), (batch, 1)
     own = [TensorType(x.dtype, shape) for shape in shapes]
-    flag = TensorType("bool", (batch, count))
-    y = TensorType(x.dtype, (*x.shape[:-2], columns, rows))
-    return types(y, scratch=[*own, flag, *rotation_scratch(x)])
+    return [*own, TensorType("bool", (batch, count)), *rotation_scratch(x)]
 
 
-@kernel(pseudo_inverse_rule, operations=svd_operations)
+@kernel(scratch=pseudo_inverse_scratch, operations=svd_operations)
 @small_buffers()
 def pseudo_inverse(x: Array, *, relative: float, absolute: float, out: Array, scratch: list[Array]) -> None:
     u, s, v, limit, kept, *own = scratch
@@ -113,13 +122,13 @@ def pseudo_inverse(x: Array, *, relative: float, absolute: float, out: Array, sc
     np.matmul(v, u.mT, out.reshape(len(s), *out.shape[-2:]))
 
 
-def eigh_rule(x: TensorType) -> Types:
+def eigh_scratch(x: TensorType) -> list[TensorType]:
     batch, n = square(x)
     own = [TensorType(x.dtype, shape) for shape in ((batch, n, n), (batch, 1, 1))]
-    return types(TensorType(x.dtype, x.shape[:-1]), x, scratch=[*own, *rotation_scratch(x)])
+    return [*own, *rotation_scratch(x)]
 
 
-@kernel(eigh_rule, operations=svd_operations)
+@kernel(scratch=eigh_scratch, operations=svd_operations)
 @small_buffers()
 def eigh(x: Array, *, out: list[Array], scratch: list[Array]) -> None:
     """Rotate the matrix plus a multiple of the identity, which has no eigenvalue below 0 and the same vectors."""
@@ -178,27 +187,6 @@ class Rotations(NamedTuple):
     line: Array
     positive: Array
     work: Array
-
-
-def rotation_scratch(x: TensorType) -> list[TensorType]:
-    """Return the types of the fields of Rotations."""
-    batch, rows, columns = extents(x)
-    length, count = max(rows, columns), min(rows, columns)
-    half = (count + 1) // 2
-    whole = TensorType(x.dtype, (batch, 2 * half, length + count))
-    return [
-        whole,
-        whole,
-        TensorType(x.dtype, (batch, half, length + count)),
-        TensorType(x.dtype, (5, batch, half)),
-        TensorType("bool", (batch, half)),
-        TensorType("int64", (2 * half,)),
-        TensorType("int32", (batch, 1, 1)),
-        TensorType("float64", (batch, count, 2)),
-        TensorType("int64", (batch, count)),
-        TensorType("int64", (batch, count)),
-        *reflection_scratch(x.dtype, batch, length, count, count),
-    ]
 
 
 def take_apart(x: Array, u: Array, s: Array, v: Array, made: Rotations) -> None:

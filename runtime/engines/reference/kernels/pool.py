@@ -6,14 +6,13 @@ indices; forward and backward together take less.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS
 from prograd_proto.tensor_types import Shape
 from runtime.engines.reference.kernels.chunks import BITS
 from runtime.engines.reference.kernels.windows import (
@@ -25,9 +24,8 @@ from runtime.engines.reference.kernels.windows import (
     images_at_once,
     small_buffers,
     taps,
-    window_counts,
 )
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernel import Array, kernel
 from runtime.row_rules import first_operand
 
 MOST_TAPS = 256
@@ -36,28 +34,18 @@ Under = tuple[int, int, Index, Index]
 """A tap: its row and column, the input that it reads, and the output positions."""
 
 
-def max_pool2d_rule(
-    x: TensorType, *, window: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...]
-) -> Types:
-    return types(pooled(x, window, stride, padding, dtypes=FLOATS | {"uint8"}))
-
-
-@kernel(max_pool2d_rule, rows=first_operand)
+@kernel(rows=first_operand)
 def max_pool2d(x: Array, *, window: Numbers, stride: Numbers, padding: Numbers, out: Array) -> None:
     with np.errstate():  # restores the buffer size as well
         np.setbufsize(BUFFER)
         take_maxima(x, window, stride, padding, out)
 
 
-def max_pool2d_input_gradient_rule(
-    x: TensorType, dy: TensorType, *, window: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...]
-) -> Types:
-    y = pooled(x, window, stride, padding)
-    require(dy == y, f"dy is {dy}, not {y}")
-    return types(x, scratch=winner_scratch(y, window))
+def winner_scratch_of_gradient(dy: TensorType, window: Numbers) -> list[TensorType]:
+    return winner_scratch(dy, window)
 
 
-@kernel(max_pool2d_input_gradient_rule)
+@kernel(scratch=winner_scratch_of_gradient)
 def max_pool2d_input_gradient(
     x: Array,
     dy: Array,
@@ -82,15 +70,11 @@ def max_pool2d_input_gradient(
                     np.add(dx[inside], share[places], dx[inside])
 
 
-def max_pool2d_select_rule(
-    x: TensorType, z: TensorType, *, window: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...]
-) -> Types:
-    y = pooled(x, window, stride, padding)
-    require(x == z, f"z is {z}, not {x}")
-    return types(y, scratch=winner_scratch(y, window))
+def winner_scratch_of_choice(out: TensorType, window: Numbers) -> list[TensorType]:
+    return winner_scratch(out, window)
 
 
-@kernel(max_pool2d_select_rule)
+@kernel(scratch=winner_scratch_of_choice)
 @small_buffers()
 def max_pool2d_select(
     x: Array,
@@ -111,19 +95,11 @@ def max_pool2d_select(
             np.bitwise_or(y, found, y)
 
 
-def avg_pool2d_rule(
-    x: TensorType,
-    *,
-    window: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    count_include_pad: bool,
-) -> Types:
-    y = pooled(x, window, stride, padding, count_include_pad)
-    return types(y, scratch=count_scratch(y, padding, count_include_pad))
+def avg_pool2d_scratch(padding: Numbers, count_include_pad: bool, out: TensorType) -> list[TensorType]:
+    return count_scratch(out, padding, count_include_pad)
 
 
-@kernel(avg_pool2d_rule, rows=first_operand)
+@kernel(scratch=avg_pool2d_scratch, rows=first_operand)
 def avg_pool2d(
     x: Array,
     *,
@@ -142,22 +118,11 @@ def avg_pool2d(
         np.divide(out, counts(x, window, stride, padding, scratch), out)
 
 
-def avg_pool2d_input_gradient_rule(
-    dy: TensorType,
-    *,
-    shape: Shape,
-    window: tuple[int, ...],
-    stride: tuple[int, ...],
-    padding: tuple[int, ...],
-    count_include_pad: bool,
-) -> Types:
-    dx = TensorType(dy.dtype, shape)
-    y = pooled(dx, window, stride, padding, count_include_pad)
-    require(dy == y, f"dy is {dy}, not {y}")
-    return types(dx, scratch=[y, *count_scratch(y, padding, count_include_pad)])
+def avg_pool2d_input_gradient_scratch(dy: TensorType, padding: Numbers, count_include_pad: bool) -> list[TensorType]:
+    return [dy, *count_scratch(dy, padding, count_include_pad)]
 
 
-@kernel(avg_pool2d_input_gradient_rule)
+@kernel(scratch=avg_pool2d_input_gradient_scratch)
 def avg_pool2d_input_gradient(
     dy: Array,
     *,
@@ -176,25 +141,6 @@ def avg_pool2d_input_gradient(
         np.divide(dy, counts(out, window, stride, padding, of_counts), share)
         for _, _, inside, places in taps(out, dy, window=window, stride=stride, padding=padding):
             np.add(out[inside], share[places], out[inside])
-
-
-def pooled(
-    x: TensorType,
-    window: Numbers,
-    stride: Numbers,
-    padding: Numbers,
-    counts_padding: bool = False,
-    dtypes: Collection[str] = FLOATS,
-) -> TensorType:
-    """Return the type of the pooled x, an image of output positions; raise ProgramError for windows in the padding."""
-    require(x.rank == 4 and x.dtype in dtypes, f"x is {x}; it must be of a float dtype, with four axes")
-    n, height, width, channels = x.static_shape
-    places = window_counts(height, width, window=window, stride=stride, padding=padding)
-    fits = max(padding[0::2]) < window[0] and max(padding[1::2]) < window[1]
-    require(fits, f"padding {padding} is not smaller than the window {window}")
-    some = counts_padding or (height > 0 and width > 0)
-    require(some, f"the window {window} sees nothing but padding of an image of {height} x {width}")
-    return TensorType(x.dtype, (n, *places, channels))
 
 
 def take_maxima(x: Array, window: Numbers, stride: Numbers, padding: Numbers, out: Array) -> None:

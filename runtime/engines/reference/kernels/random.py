@@ -12,19 +12,37 @@ from math import prod, tau
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS, DTypeName
+from prograd_proto.dtypes import DTypeName
 from prograd_proto.tensor_types import Shape
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernel import Array, kernel
 from runtime.philox import BLOCKS_AT_A_TIME, ITERATION_STREAM, WORK_ROWS, fill_random_bits
 
 
-def iteration_step_rule(step: TensorType, iteration: TensorType) -> Types:
-    counter = TensorType("int64", ())
-    require(step == iteration == counter, f"step is {step} and iteration is {iteration}; both must be int64[]")
-    return types(counter, scratch=[TensorType("int64", (WORK_ROWS, 1)), TensorType("int32", (4,))])
+def drawing_scratch(out: TensorType, words_each: int) -> list[TensorType]:
+    """Return scratch for an op that draws for every element of its result."""
+    count = prod(out.static_shape) * words_each
+    blocks = max(1, min(BLOCKS_AT_A_TIME, -(-count // 4)))
+    return [
+        TensorType("int64", (WORK_ROWS, blocks)),
+        TensorType("int32", (4 * blocks,)),
+        TensorType("float64", (4 * blocks // words_each,)),
+    ]
 
 
-@kernel(iteration_step_rule)
+def numbers_scratch(out: TensorType) -> list[TensorType]:
+    return drawing_scratch(out, words_of_one(out.dtype))
+
+
+def mask_scratch(out: TensorType) -> list[TensorType]:
+    made = drawing_scratch(out, 1)
+    return [*made, TensorType("bool", made[1].shape)]
+
+
+def iteration_step_scratch(step: TensorType) -> list[TensorType]:
+    return [TensorType("int64", (WORK_ROWS, 1)), TensorType("int32", (4,))]
+
+
+@kernel(scratch=iteration_step_scratch)
 def iteration_step(step: Array, iteration: Array, *, out: Array, scratch: list[Array]) -> None:
     """Draw 63 bits: the step is the key, the iteration takes the place of the step."""
     work, words = scratch[0].view(np.uint64), scratch[1].view(np.uint32)
@@ -32,14 +50,7 @@ def iteration_step(step: Array, iteration: Array, *, out: Array, scratch: list[A
     out[...] = (int(words[1]) >> 1 << 32) + int(words[0])
 
 
-def uniform_rule(
-    seed: TensorType, step: TensorType, *, shape: Shape, low: float, high: float, dtype: DTypeName
-) -> Types:
-    require(dtype in FLOATS and low <= high, f"there are no uniform {dtype} from {low} to {high}")
-    return drawn_types(seed, step, TensorType(dtype, shape), words_of_one(dtype))
-
-
-@kernel(uniform_rule)
+@kernel(scratch=numbers_scratch)
 def uniform(
     seed: Array,
     step: Array,
@@ -60,14 +71,7 @@ def uniform(
         np.copyto(piece, values[: piece.size], "same_kind")
 
 
-def normal_rule(
-    seed: TensorType, step: TensorType, *, shape: Shape, mean: float, deviation: float, dtype: DTypeName
-) -> Types:
-    require(dtype in FLOATS and deviation >= 0, f"there are no normal {dtype} of deviation {deviation}")
-    return drawn_types(seed, step, TensorType(dtype, shape), words_of_one(dtype))
-
-
-@kernel(normal_rule)
+@kernel(scratch=numbers_scratch)
 def normal(
     seed: Array,
     step: Array,
@@ -101,13 +105,7 @@ def normal(
         np.copyto(piece, values[: piece.size], "same_kind")
 
 
-def dropout_rule(x: TensorType, seed: TensorType, step: TensorType, *, rate: float) -> Types:
-    require(x.dtype in FLOATS and 0 <= rate < 1, f"x is {x}, the rate {rate}; dropout needs floats and [0, 1)")
-    made = drawn_types(seed, step, x, 1)
-    return types(x, scratch=[*made.scratch, TensorType("bool", made.scratch[1].shape)])
-
-
-@kernel(dropout_rule, in_place=[(0, 0)])
+@kernel(scratch=mask_scratch, in_place=[(0, 0)])
 def dropout(
     x: Array,
     seed: Array,
@@ -130,20 +128,6 @@ def dropout(
 def words_of_one(dtype: str) -> int:
     """Return the number of 32-bit words that an element of that dtype takes."""
     return 1 if dtype == "float32" else 2
-
-
-def drawn_types(seed: TensorType, step: TensorType, y: TensorType, words_each: int) -> Types:
-    """Return the types of an op that draws for every element of y."""
-    counter = TensorType("int64", ())
-    require(seed == step == counter, f"seed is {seed} and step is {step}; both must be int64[]")
-    count = prod(y.static_shape) * words_each
-    blocks = max(1, min(BLOCKS_AT_A_TIME, -(-count // 4)))
-    scratch = [
-        TensorType("int64", (WORK_ROWS, blocks)),
-        TensorType("int32", (4 * blocks,)),
-        TensorType("float64", (4 * blocks // words_each,)),
-    ]
-    return types(y, scratch=scratch)
 
 
 def drawn(

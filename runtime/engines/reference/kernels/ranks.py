@@ -12,7 +12,7 @@ import numpy as np
 from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS, INTEGERS, ITEM_BYTES
 from runtime.contract import GROUP
-from runtime.kernel import Array, Effect, Types, kernel, require, types
+from runtime.kernel import Array, Effect, kernel, require
 from runtime.ranks.current import current_group
 from runtime.ranks.exchange import Layout, exchange, layout_of, scatter, scratch_elements
 from runtime.ranks.group import Group
@@ -26,13 +26,18 @@ def _layout(shards: int, rank: int, ranks: int, tensors: list[TensorType]) -> La
     return layout_of(shards, rank, ranks, elements, ITEM_BYTES[tensors[0].dtype])
 
 
-def all_reduce_rule(*parts: TensorType, shards: int, rank: int, ranks: int) -> Types:
-    tensors = _tensors(parts, shards, rank, ranks)
-    sizes = scratch_elements(_layout(shards, rank, ranks, tensors), len(tensors))
-    return types(*tensors, scratch=[TensorType(parts[0].dtype, (size,)) for size in sizes])
+def all_reduce_rule(*parts: TensorType, shards: int, rank: int, ranks: int) -> tuple[TensorType, ...]:
+    return tuple(_tensors(parts, shards, rank, ranks))
 
 
-@kernel(all_reduce_rule, effects=EXCHANGES, variadic_outputs=True)
+def all_reduce_scratch(
+    parts: Sequence[TensorType], shards: int, rank: int, ranks: int, out: Sequence[TensorType]
+) -> list[TensorType]:
+    sizes = scratch_elements(_layout(shards, rank, ranks, list(out)), len(out))
+    return [TensorType(parts[0].dtype, (size,)) for size in sizes]
+
+
+@kernel(all_reduce_rule, scratch=all_reduce_scratch, effects=EXCHANGES, variadic_outputs=True)
 def all_reduce(*parts: Array, shards: int, rank: int, ranks: int, out: list[Array], scratch: list[Array]) -> None:
     count = max(1, len(parts_of(shards, rank, ranks)))
     tensors = [parts[first : first + count] for first in range(0, len(parts), count)]
@@ -40,27 +45,34 @@ def all_reduce(*parts: Array, shards: int, rank: int, ranks: int, out: list[Arra
     exchange(_group(rank, ranks), layout, tensors, out, scratch)
 
 
-def reduce_scatter_rule(*parts: TensorType, shards: int, rank: int, ranks: int) -> Types:
+def reduce_scatter_rule(*parts: TensorType, shards: int, rank: int, ranks: int) -> TensorType:
+    return TensorType(parts[0].dtype, (_large(parts, shards, rank, ranks).own,))
+
+
+def reduce_scatter_scratch(parts: Sequence[TensorType], shards: int, rank: int, ranks: int) -> list[TensorType]:
+    sent, received, _ = scratch_elements(_large(parts, shards, rank, ranks), 1)
+    return [TensorType(parts[0].dtype, (size,)) for size in (sent, received)]
+
+
+def _large(parts: Sequence[TensorType], shards: int, rank: int, ranks: int) -> Layout:
+    """Return the layout of one tensor that is exchanged as a large one; raise ProgramError for several."""
     tensors = _tensors(parts, shards, rank, ranks)
     require(len(tensors) == 1, f"the parts are of {len(tensors)} tensors")
-    layout = _layout(shards, rank, ranks, tensors)._replace(is_small=False)
-    sent, received, _ = scratch_elements(layout, 1)
-    dtype = parts[0].dtype
-    return types(TensorType(dtype, (layout.own,)), scratch=[TensorType(dtype, (sent,)), TensorType(dtype, (received,))])
+    return _layout(shards, rank, ranks, tensors)._replace(is_small=False)
 
 
-@kernel(reduce_scatter_rule, effects=EXCHANGES)
+@kernel(reduce_scatter_rule, scratch=reduce_scatter_scratch, effects=EXCHANGES)
 def reduce_scatter(*parts: Array, shards: int, rank: int, ranks: int, out: Array, scratch: list[Array]) -> None:
     layout = layout_of(shards, rank, ranks, parts[0].size, out.itemsize)._replace(is_small=False)
     scatter(_group(rank, ranks), layout, parts, out, scratch)
 
 
-def all_gather_rule(own: TensorType, whole: TensorType, *, rank: int, ranks: int) -> Types:
+def all_gather_rule(own: TensorType, whole: TensorType, *, rank: int, ranks: int) -> TensorType:
     require(0 <= rank < ranks, f"the rank is {rank} of {ranks}")
     first, stop = shards_of(prod(whole.static_shape), rank, ranks)
     wanted = TensorType(whole.dtype, (stop - first,))
     require(own == wanted, f"the elements of rank {rank} of {ranks} are {own}, not {wanted}")
-    return types(whole)
+    return whole
 
 
 @kernel(all_gather_rule, in_place=[(0, 1)], halves=True, effects=EXCHANGES)

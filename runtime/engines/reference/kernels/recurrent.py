@@ -16,13 +16,11 @@ from runtime.engines.reference.kernels.time_steps import (
     keep,
     not_in,
     one_step,
-    require_states,
     state_before,
-    states,
     steps,
 )
 from runtime.engines.reference.kernels.windows import BUFFER
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernel import Array, kernel
 from runtime.row_rules import Operands, RowRule, each_operand, has_rows
 
 
@@ -50,13 +48,11 @@ def layer_rows(weights: int) -> RowRule:
     return rule
 
 
-def rnn_layer_rule(
-    x: TensorType, r: TensorType, h0: TensorType, mask: TensorType | None = None, *, reverse: bool
-) -> Types:
-    return types(states(x, r, h0, mask, 1), scratch=[*product_types(r, h0), h0, *hidden(mask)])
+def rnn_scratch(r: TensorType, h0: TensorType, mask: TensorType | None) -> list[TensorType]:
+    return [*product_types(r, h0), h0, *hidden(mask)]
 
 
-@kernel(rnn_layer_rule, halves=True, rows=layer_rows(1), operations=one_pass)
+@kernel(scratch=rnn_scratch, halves=True, rows=layer_rows(1), operations=one_pass)
 def rnn_layer(
     x: Array, r: Array, h0: Array, mask: Array | None, *, reverse: bool, out: Array, scratch: list[Array]
 ) -> None:
@@ -73,21 +69,11 @@ def rnn_layer(
             keep(old, hides, t, out[:, t])
 
 
-def rnn_layer_gradient_rule(
-    x: TensorType,
-    r: TensorType,
-    h0: TensorType,
-    h: TensorType,
-    dh: TensorType,
-    mask: TensorType | None = None,
-    *,
-    reverse: bool,
-) -> Types:
-    require_states(states(x, r, h0, mask, 1), h, dh)
-    return types(x, h0, scratch=[*product_types(r, h0), h0, h0, *hidden(mask)])
+def rnn_gradient_scratch(r: TensorType, h0: TensorType, mask: TensorType | None) -> list[TensorType]:
+    return [*product_types(r, h0), h0, h0, *hidden(mask)]
 
 
-@kernel(rnn_layer_gradient_rule, halves=True, operations=one_pass)
+@kernel(scratch=rnn_gradient_scratch, halves=True, operations=one_pass)
 def rnn_layer_gradient(
     x: Array,
     r: Array,
@@ -118,15 +104,11 @@ def rnn_layer_gradient(
             keep(kept, hides, t, state)
 
 
-def gru_layer_rule(
-    x: TensorType, r: TensorType, bias: TensorType, h0: TensorType, mask: TensorType | None = None, *, reverse: bool
-) -> Types:
-    y = states(x, r, h0, mask, 3)
-    require(bias == TensorType(x.dtype, x.shape[-1:]), f"bias is {bias}, x is {x}")
-    return types(y, scratch=[*product_types(r, h0), one_step(x), *hidden(mask)])
+def gated_scratch(x: TensorType, r: TensorType, h0: TensorType, mask: TensorType | None) -> list[TensorType]:
+    return [*product_types(r, h0), one_step(x), *hidden(mask)]
 
 
-@kernel(gru_layer_rule, halves=True, rows=layer_rows(2), operations=one_pass)
+@kernel(scratch=gated_scratch, halves=True, rows=layer_rows(2), operations=one_pass)
 def gru_layer(
     x: Array, r: Array, bias: Array, h0: Array, mask: Array | None, *, reverse: bool, out: Array, scratch: list[Array]
 ) -> None:
@@ -150,23 +132,11 @@ def gru_layer(
             keep(old, hides, t, new)
 
 
-def gru_layer_gradient_rule(
-    x: TensorType,
-    r: TensorType,
-    bias: TensorType,
-    h0: TensorType,
-    h: TensorType,
-    dh: TensorType,
-    mask: TensorType | None = None,
-    *,
-    reverse: bool,
-) -> Types:
-    require_states(states(x, r, h0, mask, 3), h, dh)
-    require(bias == TensorType(x.dtype, x.shape[-1:]), f"bias is {bias}, x is {x}")
-    return types(x, x, h0, scratch=[*product_types(r, h0), one_step(x), *[h0] * 4, *hidden(mask)])
+def gated_gradient_scratch(x: TensorType, r: TensorType, h0: TensorType, mask: TensorType | None) -> list[TensorType]:
+    return [*product_types(r, h0), one_step(x), *[h0] * 4, *hidden(mask)]
 
 
-@kernel(gru_layer_gradient_rule, halves=True, operations=two_passes)
+@kernel(scratch=gated_gradient_scratch, halves=True, operations=two_passes)
 def gru_layer_gradient(
     x: Array,
     r: Array,
@@ -218,15 +188,7 @@ def gru_layer_gradient(
             keep(kept, hides, t, state)
 
 
-def lstm_layer_rule(
-    x: TensorType, r: TensorType, h0: TensorType, c0: TensorType, mask: TensorType | None = None, *, reverse: bool
-) -> Types:
-    y = states(x, r, h0, mask, 4)
-    require(c0 == h0, f"c0 is {c0}, h0 is {h0}")
-    return types(y, y, scratch=[*product_types(r, h0), one_step(x), *hidden(mask)])
-
-
-@kernel(lstm_layer_rule, halves=True, rows=layer_rows(1), operations=one_pass)
+@kernel(scratch=gated_scratch, halves=True, rows=layer_rows(1), operations=one_pass)
 def lstm_layer(
     x: Array,
     r: Array,
@@ -256,25 +218,7 @@ def lstm_layer(
             keep(cell, hides, t, c[:, t])
 
 
-def lstm_layer_gradient_rule(
-    x: TensorType,
-    r: TensorType,
-    h0: TensorType,
-    c0: TensorType,
-    h: TensorType,
-    c: TensorType,
-    dh: TensorType,
-    dc: TensorType,
-    mask: TensorType | None = None,
-    *,
-    reverse: bool,
-) -> Types:
-    require_states(states(x, r, h0, mask, 4), h, c, dh, dc)
-    require(c0 == h0, f"c0 is {c0}, h0 is {h0}")
-    return types(x, h0, c0, scratch=[*product_types(r, h0), one_step(x), *[h0] * 4, *hidden(mask)])
-
-
-@kernel(lstm_layer_gradient_rule, halves=True, operations=two_passes)
+@kernel(scratch=gated_gradient_scratch, halves=True, operations=two_passes)
 def lstm_layer_gradient(
     x: Array,
     r: Array,

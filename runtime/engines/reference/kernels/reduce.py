@@ -9,19 +9,21 @@ import numpy as np
 
 from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS
-from prograd_proto.tensor_types import Shape
-from runtime.engines.reference.kernels.pointwise import broadcast
 from runtime.engines.reference.kernels.sums import add_along, add_rows_by_product
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernel import Array, kernel
 from runtime.row_rules import along_other_axes, pointwise
 
 
-def sum_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Types:
-    y = TensorType(x.dtype if x.dtype in FLOATS else "int64", reduced(x, axes, keepdims))
-    return types(y, scratch=row_scratch(x, axes))
+def row_scratch(x: TensorType, axes: tuple[int, ...]) -> list[TensorType]:
+    """Return scratch for ones and sums of rows, if floats are added along axes that precede a short contiguous row."""
+    first, stop = run_of(x.rank, axes)
+    if x.dtype not in FLOATS or first >= stop or prod(x.static_shape[stop:]) >= SHORT:
+        return []
+    before, rows, row = (prod(x.static_shape[part]) for part in (slice(first), slice(first, stop), slice(stop, None)))
+    return [TensorType(x.dtype, shape) for shape in ((1, rows), (before, 1, row))]
 
 
-@kernel(sum_rule, rows=along_other_axes)
+@kernel(scratch=row_scratch, rows=along_other_axes)
 def sum_(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array, scratch: Sequence[Array] = ()) -> None:
     if scratch:
         ones, sums = scratch
@@ -32,68 +34,44 @@ def sum_(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array, scratch
         np.add.reduce(x, axis=axes or None, dtype=out.dtype, out=out, keepdims=keepdims)
 
 
-def mean_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Types:
-    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
-    return types(TensorType(x.dtype, reduced(x, axes, keepdims)), scratch=row_scratch(x, axes))
-
-
-@kernel(mean_rule, rows=along_other_axes)
+@kernel(scratch=row_scratch, rows=along_other_axes)
 def mean(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array, scratch: Sequence[Array] = ()) -> None:
     sum_(x, axes=axes, keepdims=keepdims, out=out, scratch=scratch)
     np.divide(out, prod(x.shape[axis] for axis in axes) if axes else x.size, out)
 
 
-def max_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Types:
-    shape = reduced(x, axes, keepdims)
-    gone = axes or range(x.rank)
-    require(0 not in [x.static_shape[axis] for axis in gone], f"{x} has no elements along {tuple(gone)}")
-    return types(TensorType(x.dtype, shape))
-
-
-@kernel(max_rule, rows=along_other_axes)
+@kernel(rows=along_other_axes)
 def max_(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array) -> None:
     np.maximum.reduce(x, axis=axes or None, out=out, keepdims=keepdims)
 
 
-@kernel(max_rule, rows=along_other_axes)
+@kernel(rows=along_other_axes)
 def min_(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array) -> None:
     np.minimum.reduce(x, axis=axes or None, out=out, keepdims=keepdims)
 
 
-def prod_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Types:
-    return types(TensorType(x.dtype if x.dtype in FLOATS else "int64", reduced(x, axes, keepdims)))
-
-
-@kernel(prod_rule, rows=along_other_axes)
+@kernel(rows=along_other_axes)
 def prod_(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array) -> None:
     np.multiply.reduce(x, axis=axes or None, dtype=out.dtype, out=out, keepdims=keepdims)
 
 
-def any_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Types:
-    require(x.dtype == "bool", f"x is {x.dtype}, not bool")
-    return types(TensorType("bool", reduced(x, axes, keepdims)))
-
-
-@kernel(any_rule, rows=along_other_axes)
+@kernel(rows=along_other_axes)
 def any_(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array) -> None:
     np.logical_or.reduce(x, axis=axes or None, out=out, keepdims=keepdims)
 
 
-@kernel(any_rule, rows=along_other_axes)
+@kernel(rows=along_other_axes)
 def all_(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array) -> None:
     np.logical_and.reduce(x, axis=axes or None, out=out, keepdims=keepdims)
 
 
-def argmax_rule(x: TensorType, *, axis: int) -> Types:
-    require(-x.rank <= axis < x.rank, f"axis {axis} is out of range for {x}")
+def best_scratch(x: TensorType, axis: int) -> list[TensorType]:
     axis %= x.rank
-    require(x.shape[axis] != 0, f"{x} has no elements along axis {axis}")
-    kept = x.shape[:axis] + x.shape[axis + 1 :]
-    last_is_axis = TensorType(x.dtype, (*kept, x.shape[axis]))
-    return types(TensorType("int64", kept), scratch=[] if axis == x.rank - 1 else [last_is_axis])
+    last = TensorType(x.dtype, (*x.shape[:axis], *x.shape[axis + 1 :], x.shape[axis]))
+    return [] if axis == x.rank - 1 else [last]
 
 
-@kernel(argmax_rule, rows=along_other_axes)
+@kernel(scratch=best_scratch, rows=along_other_axes)
 def argmax(x: Array, *, axis: int, out: Array, scratch: tuple[Array, ...] | list[Array] = ()) -> None:
     for turned in scratch:  # NumPy would make this copy itself
         np.copyto(turned, np.moveaxis(x, axis, -1))
@@ -101,7 +79,7 @@ def argmax(x: Array, *, axis: int, out: Array, scratch: tuple[Array, ...] | list
     np.argmax(x, -1, out)
 
 
-@kernel(argmax_rule, rows=along_other_axes)
+@kernel(scratch=best_scratch, rows=along_other_axes)
 def argmin(x: Array, *, axis: int, out: Array, scratch: tuple[Array, ...] | list[Array] = ()) -> None:
     for turned in scratch:  # NumPy would make this copy itself
         np.copyto(turned, np.moveaxis(x, axis, -1))
@@ -109,38 +87,13 @@ def argmin(x: Array, *, axis: int, out: Array, scratch: tuple[Array, ...] | list
     np.argmin(x, -1, out)
 
 
-def broadcast_to_rule(x: TensorType, *, shape: Shape) -> Types:
-    target = TensorType(x.dtype, shape)
-    require(broadcast(x, target) == shape, f"{x} does not broadcast to {target}")
-    return types(target)
-
-
-@kernel(broadcast_to_rule, halves=True, rows=pointwise)
+@kernel(halves=True, rows=pointwise)
 def broadcast_to(x: Array, *, shape: tuple[int, ...], out: Array) -> None:
     np.copyto(out, x)
 
 
-def reduced(x: TensorType, axes: tuple[int, ...], keepdims: bool) -> Shape:
-    """Return the shape of x after a reduction; an empty tuple stands for all axes."""
-    require(all(-x.rank <= axis < x.rank for axis in axes), f"axes {axes} are out of range for {x}")
-    gone = {axis % x.rank for axis in axes} if axes else set(range(x.rank))
-    require(len(gone) == len(axes or gone), f"axes {axes} name an axis twice")
-    if keepdims:
-        return tuple(1 if axis in gone else extent for axis, extent in enumerate(x.shape))
-    return tuple(extent for axis, extent in enumerate(x.shape) if axis not in gone)
-
-
 SHORT = 256
 """Number of elements of a row below which NumPy is slow at adding rows."""
-
-
-def row_scratch(x: TensorType, axes: tuple[int, ...]) -> list[TensorType]:
-    """Return scratch for ones and sums of rows, if floats are added along axes that precede a short contiguous row."""
-    first, stop = run_of(x.rank, axes)
-    if x.dtype not in FLOATS or first >= stop or prod(x.static_shape[stop:]) >= SHORT:
-        return []
-    before, rows, row = (prod(x.static_shape[part]) for part in (slice(first), slice(first, stop), slice(stop, None)))
-    return [TensorType(x.dtype, shape) for shape in ((1, rows), (before, 1, row))]
 
 
 def add_runs(x: Array, axes: tuple[int, ...], keepdims: bool, ones: Array, sums: Array, out: Array) -> None:

@@ -12,10 +12,9 @@ from collections.abc import Callable
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS
 from runtime.engines.reference.kernels.chunks import blocks, vectors
-from runtime.engines.reference.kernels.pointwise import EITHER, NUMERIC, ONLY, of_one, of_two
-from runtime.kernel import Array, Types, elementwise, kernel, types
+from runtime.engines.reference.kernels.pointwise import EITHER, ONLY
+from runtime.kernel import Array, elementwise, kernel
 from runtime.row_rules import pointwise
 
 MOST = 2.0**29
@@ -23,28 +22,27 @@ MOST = 2.0**29
 Write = Callable[[Array, Array, Array, Array, Array], None]
 """Function that writes the result from both operands, the integer quotient and the remainder."""
 
-elementwise("floor", np.floor, of_one(FLOATS), in_place=ONLY)
-elementwise("ceil", np.ceil, of_one(FLOATS), in_place=ONLY)
-elementwise("round", np.rint, of_one(FLOATS), in_place=ONLY)
-elementwise("trunc", np.trunc, of_one(FLOATS), in_place=ONLY)
+elementwise("floor", np.floor, in_place=ONLY)
+elementwise("ceil", np.ceil, in_place=ONLY)
+elementwise("round", np.rint, in_place=ONLY)
+elementwise("trunc", np.trunc, in_place=ONLY)
 
 
-def division_rule(a: TensorType, b: TensorType) -> Types:
-    [y], _ = of_two(NUMERIC)(a, b)
-    return types(y, scratch=vectors(y, *["float64"] * 3) if y.dtype == "float32" else [])
+def division_scratch(out: TensorType) -> list[TensorType]:
+    return vectors(out, *["float64"] * 3) if out.dtype == "float32" else []
 
 
-@kernel(division_rule, in_place=EITHER, rows=pointwise)
+@kernel(scratch=division_scratch, in_place=EITHER, rows=pointwise)
 def floor_div(a: Array, b: Array, *, out: Array, scratch: list[Array] | tuple[Array, ...] = ()) -> None:
     by_parts(np.floor_divide, np.floor, write_quotient, a, b, out, scratch)
 
 
-@kernel(division_rule, in_place=EITHER, rows=pointwise)
+@kernel(scratch=division_scratch, in_place=EITHER, rows=pointwise)
 def remainder(a: Array, b: Array, *, out: Array, scratch: list[Array] | tuple[Array, ...] = ()) -> None:
     by_parts(np.remainder, np.floor, write_with_sign_of_b, a, b, out, scratch)
 
 
-@kernel(division_rule, in_place=EITHER, rows=pointwise)
+@kernel(scratch=division_scratch, in_place=EITHER, rows=pointwise)
 def fmod(a: Array, b: Array, *, out: Array, scratch: list[Array] | tuple[Array, ...] = ()) -> None:
     by_parts(np.fmod, np.trunc, write_with_sign_of_a, a, b, out, scratch)
 

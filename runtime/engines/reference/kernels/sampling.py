@@ -7,13 +7,21 @@ from math import erfc, prod, sqrt
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS, DTypeName
+from prograd_proto.dtypes import DTypeName
 from prograd_proto.tensor_types import Shape
 from runtime.engines.reference.kernels.chunks import polynomial
 from runtime.engines.reference.kernels.index import count_up
 from runtime.engines.reference.kernels.linalg import as_matrix
-from runtime.engines.reference.kernels.random import drawn, drawn_types, normal, whole_numbers, words_of_one
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.engines.reference.kernels.random import (
+    drawing_scratch,
+    drawn,
+    mask_scratch,
+    normal,
+    numbers_scratch,
+    whole_numbers,
+    words_of_one,
+)
+from runtime.kernel import Array, kernel
 
 # Wichura, "Algorithm AS 241: the percentage points of the normal distribution", 1988; highest powers first.
 NEAR = 0.425
@@ -62,25 +70,16 @@ ALPHA = 1.7580993408473766
 """The limit of SELU on the negative side, with the sign changed."""
 
 
-def truncated_normal_rule(
-    seed: TensorType,
-    step: TensorType,
-    *,
-    shape: Shape,
-    mean: float,
-    deviation: float,
-    low: float,
-    high: float,
-    dtype: DTypeName,
-) -> Types:
-    require(dtype in FLOATS and deviation >= 0, f"there are no normal {dtype} of deviation {deviation}")
-    require(-6 <= low < high <= 6, f"the bounds {low} and {high} do not rise within -6 ... 6")
-    made = drawn_types(seed, step, TensorType(dtype, shape), words_of_one(dtype))
-    vector = made.scratch[2]
-    return types(made.outputs[0], scratch=[*made.scratch, *[vector] * 3, TensorType("bool", vector.shape)])
+def words_scratch(out: TensorType) -> list[TensorType]:
+    return drawing_scratch(out, 1)
 
 
-@kernel(truncated_normal_rule)
+def truncated_normal_scratch(out: TensorType) -> list[TensorType]:
+    made = numbers_scratch(out)
+    return [*made, *[made[2]] * 3, TensorType("bool", made[2].shape)]
+
+
+@kernel(scratch=truncated_normal_scratch)
 def truncated_normal(
     seed: Array,
     step: Array,
@@ -110,13 +109,7 @@ def truncated_normal(
         np.copyto(piece, p[: piece.size], "same_kind")
 
 
-def bernoulli_rule(seed: TensorType, step: TensorType, *, shape: Shape, probability: float, dtype: DTypeName) -> Types:
-    require(0 <= probability <= 1, f"the probability {probability} is not in [0, 1]")
-    made = drawn_types(seed, step, TensorType(dtype, shape), 1)
-    return types(made.outputs[0], scratch=[*made.scratch, TensorType("bool", made.scratch[1].shape)])
-
-
-@kernel(bernoulli_rule)
+@kernel(scratch=mask_scratch)
 def bernoulli(
     seed: Array,
     step: Array,
@@ -134,15 +127,7 @@ def bernoulli(
         np.copyto(piece, is_one[: piece.size])
 
 
-def randint_rule(seed: TensorType, step: TensorType, *, shape: Shape, low: int, high: int, dtype: DTypeName) -> Types:
-    require(dtype in ("int32", "int64"), f"there are no whole numbers of {dtype}")
-    require(0 < high - low <= 2**32, f"from {low} to {high} there are not 1 ... 2^32 numbers")
-    bits = 31 if dtype == "int32" else 63
-    require(-(2**bits) <= low and high <= 2**bits, f"{low} or {high} does not fit {dtype}")
-    return drawn_types(seed, step, TensorType(dtype, shape), 1)
-
-
-@kernel(randint_rule)
+@kernel(scratch=words_scratch)
 def randint(
     seed: Array,
     step: Array,
@@ -166,12 +151,7 @@ def randint(
         np.copyto(piece, signed[: piece.size], "same_kind")
 
 
-def permutation_rule(seed: TensorType, step: TensorType, *, count: int) -> Types:
-    require(0 <= count < 2**32, f"the count {count} is not in 0 ... 2^32 - 1")
-    return drawn_types(seed, step, TensorType("int64", (count,)), 1)
-
-
-@kernel(permutation_rule)
+@kernel(scratch=words_scratch)
 def permutation(seed: Array, step: Array, *, count: int, out: Array, scratch: list[Array], random_stream: int) -> None:
     keys, start = out.view(np.uint64), 0
     for words, values, part, piece in drawn(seed, step, random_stream, out, 1, scratch):
@@ -186,17 +166,14 @@ def permutation(seed: Array, step: Array, *, count: int, out: Array, scratch: li
     np.bitwise_and(keys, np.uint64(0xFFFFFFFF), keys)
 
 
-def categorical_rule(logits: TensorType, seed: TensorType, step: TensorType) -> Types:
-    require(logits.dtype in FLOATS, f"the logits are {logits}; they must be of a float dtype")
-    require(logits.rank >= 1 and logits.static_shape[-1] > 0, f"the logits are {logits}, which has no classes")
+def categorical_scratch(logits: TensorType) -> list[TensorType]:
     rows, classes = prod(logits.static_shape[:-1]), logits.static_shape[-1]
-    made = drawn_types(seed, step, TensorType("float64", (rows,)), 2)
+    made = drawing_scratch(TensorType("float64", (rows,)), 2)
     vectors = [TensorType("float64", (rows,)), TensorType(logits.dtype, (rows,))]
-    matrices = [TensorType(dtype, (rows, classes)) for dtype in ("float64", "bool")]
-    return types(TensorType("int64", logits.shape[:-1]), scratch=[*made.scratch, *vectors, *matrices])
+    return [*made, *vectors, *(TensorType(dtype, (rows, classes)) for dtype in ("float64", "bool"))]
 
 
-@kernel(categorical_rule)
+@kernel(scratch=categorical_scratch)
 def categorical(
     logits: Array, seed: Array, step: Array, *, out: Array, scratch: list[Array], random_stream: int
 ) -> None:
@@ -216,17 +193,14 @@ def categorical(
     np.minimum(chosen, x.shape[1] - 1, out=chosen)
 
 
-def orthogonal_rule(seed: TensorType, step: TensorType, *, shape: Shape, gain: float, dtype: DTypeName) -> Types:
-    require(dtype in FLOATS and len(shape) >= 2, f"there is no orthogonal {dtype} of {len(shape)} axes")
-    y = TensorType(dtype, shape)
-    require(prod(y.static_shape) > 0, f"{y} has no elements")
-    rows, columns = prod(y.static_shape[:-1]), y.static_shape[-1]
+def orthogonal_scratch(out: TensorType) -> list[TensorType]:
+    rows, columns = prod(out.static_shape[:-1]), out.static_shape[-1]
     matrix = TensorType("float64", (min(rows, columns), max(rows, columns)))
     vectors = [TensorType("float64", (extent,)) for extent in matrix.static_shape]
-    return types(y, scratch=[*drawn_types(seed, step, matrix, 2).scratch, matrix, *vectors])
+    return [*drawing_scratch(matrix, 2), matrix, *vectors]
 
 
-@kernel(orthogonal_rule)
+@kernel(scratch=orthogonal_scratch)
 def orthogonal(
     seed: Array,
     step: Array,
@@ -261,13 +235,7 @@ def orthogonal(
     np.copyto(y, matrix if y.shape == matrix.shape else matrix.T, "same_kind")
 
 
-def alpha_dropout_rule(x: TensorType, seed: TensorType, step: TensorType, *, rate: float, linear: bool) -> Types:
-    require(x.dtype in FLOATS and 0 <= rate < 1, f"x is {x}, the rate {rate}; it needs floats and [0, 1)")
-    made = drawn_types(seed, step, x, 1)
-    return types(x, scratch=[*made.scratch, TensorType("bool", made.scratch[1].shape)])
-
-
-@kernel(alpha_dropout_rule, in_place=[(0, 0)])
+@kernel(scratch=mask_scratch, in_place=[(0, 0)])
 def alpha_dropout(
     x: Array,
     seed: Array,

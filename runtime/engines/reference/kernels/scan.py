@@ -7,27 +7,21 @@ from math import prod
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS
 from runtime.engines.reference.kernels.sums import accumulate_wide
 from runtime.engines.reference.kernels.windows import BUFFER
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernel import Array, kernel
 from runtime.row_rules import along_other_axes
 
 SHORT = 64
 """Number of elements up to which float32 sums are computed in float32; longer ones use float64."""
 
 
-def cumsum_rule(x: TensorType, *, axis: int, exclusive: bool, reverse: bool) -> Types:
-    require(-x.rank <= axis < x.rank, f"axis {axis} is out of range for {x}")
-    return types(TensorType(x.dtype if x.dtype in FLOATS else "int64", x.shape))
-
-
-@kernel(cumsum_rule, rows=along_other_axes)
+@kernel(rows=along_other_axes)
 def cumsum(x: Array, *, axis: int, exclusive: bool, reverse: bool, out: Array) -> None:
     accumulate(np.add, x, axis, exclusive, reverse, out)
 
 
-@kernel(cumsum_rule, rows=along_other_axes)
+@kernel(rows=along_other_axes)
 def cumprod(x: Array, *, axis: int, exclusive: bool, reverse: bool, out: Array) -> None:
     accumulate(np.multiply, x, axis, exclusive, reverse, out)
 
@@ -50,13 +44,11 @@ def accumulate(ufunc: np.ufunc, x: Array, axis: int, exclusive: bool, reverse: b
         ufunc.accumulate(out, 0, out.dtype, out)
 
 
-def linear_scan_rule(a: TensorType, b: TensorType, *, axis: int, reverse: bool) -> Types:
-    require(a.dtype in FLOATS and a == b, f"a is {a}, b is {b}; both must be of one float type")
-    require(-a.rank <= axis < a.rank, f"axis {axis} is out of range for {a}")
-    return types(a, scratch=[a, a, a])
+def linear_scan_scratch(a: TensorType) -> list[TensorType]:
+    return [a, a, a]
 
 
-@kernel(linear_scan_rule, in_place=[(0, 1)])
+@kernel(scratch=linear_scan_scratch, in_place=[(0, 1)])
 def linear_scan(a: Array, b: Array, *, axis: int, reverse: bool, out: Array, scratch: list[Array]) -> None:
     """Compute the recurrence in passes, each of which doubles the number of preceding elements that a result covers.
 

@@ -7,21 +7,22 @@ from math import prod
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS, INTEGERS
-from prograd_proto.tensor_types import Shape
 from runtime.engines.reference.kernels.index import check_range, count_up
 from runtime.engines.reference.kernels.windows import small_buffers
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernel import Array, kernel
 
 COMBINE = {"add": np.add, "max": np.maximum, "min": np.minimum, "mul": np.multiply}
 
-
-def gather_nd_rule(x: TensorType, indices: TensorType, *, batch_axes: int) -> Types:
-    shape = parts(x, indices, batch_axes)
-    return types(TensorType(x.dtype, shape), scratch=place_scratch(indices, batch_axes))
+Numbers = tuple[int, ...]
 
 
-@kernel(gather_nd_rule)
+def place_scratch(indices: TensorType, batch_axes: int) -> list[TensorType]:
+    """Return scratch for `find_places`: a flat index for each row, and the numbers of the batches."""
+    counts = prod(indices.static_shape[:-1]), prod(indices.static_shape[:batch_axes])
+    return [TensorType("int64", (count,)) for count in counts]
+
+
+@kernel(scratch=place_scratch)
 @small_buffers()
 def gather_nd(x: Array, indices: Array, *, batch_axes: int, out: Array, scratch: list[Array]) -> None:
     places = find_places(x.shape, indices, batch_axes, scratch)
@@ -29,19 +30,13 @@ def gather_nd(x: Array, indices: Array, *, batch_axes: int, out: Array, scratch:
         np.take(as_parts(x, indices, batch_axes), places, 0, out.reshape(places.size, -1), "clip")
 
 
-def scatter_nd_rule(
-    x: TensorType, indices: TensorType, updates: TensorType, *, batch_axes: int, reduction: str
-) -> Types:
-    require(reduction in {"set", *COMBINE}, f"reduction {reduction!r} is unknown")
-    require(x.dtype in FLOATS | INTEGERS or reduction == "set", f"{x} has no numbers for {reduction!r}")
-    y = TensorType(x.dtype, parts(x, indices, batch_axes))
-    require(updates == y, f"updates is {updates}, not {y}")
-    after = prod(y.static_shape[indices.rank - 1 :])
+def scatter_nd_scratch(indices: TensorType, updates: TensorType, batch_axes: int, reduction: str) -> list[TensorType]:
+    after = prod(updates.static_shape[indices.rank - 1 :])
     elements = [TensorType("int64", (prod(indices.static_shape[:-1]), after)), TensorType("int64", (after,))]
-    return types(x, scratch=[*place_scratch(indices, batch_axes), *(elements if reduction != "set" else [])])
+    return [*place_scratch(indices, batch_axes), *(elements if reduction != "set" else [])]
 
 
-@kernel(scatter_nd_rule, in_place=[(0, 0)])
+@kernel(scratch=scatter_nd_scratch, in_place=[(0, 0)])
 @small_buffers()
 def scatter_nd(
     x: Array,
@@ -68,17 +63,13 @@ def scatter_nd(
     COMBINE[reduction].at(out.reshape(-1), flat.reshape(-1), updates.reshape(-1))
 
 
-def is_last_index_rule(indices: TensorType, *, shape: Shape, batch_axes: int) -> Types:
-    x = TensorType("bool", shape)
-    require(min(x.static_shape, default=0) >= 0, f"an extent of {list(shape)} is negative")
-    parts(x, indices, batch_axes)
+def is_last_index_scratch(indices: TensorType, shape: Numbers, batch_axes: int) -> list[TensorType]:
     count = prod(indices.static_shape[:-1])
-    owners = prod(x.static_shape[: batch_axes + indices.static_shape[-1]])
-    more = [TensorType("int64", (n,)) for n in (owners, count, count)]
-    return types(TensorType("bool", indices.shape[:-1]), scratch=[*place_scratch(indices, batch_axes), *more])
+    owners = prod(shape[: batch_axes + indices.static_shape[-1]])
+    return [*place_scratch(indices, batch_axes), *(TensorType("int64", (n,)) for n in (owners, count, count))]
 
 
-@kernel(is_last_index_rule)
+@kernel(scratch=is_last_index_scratch)
 @small_buffers()
 def is_last_index(indices: Array, *, shape: tuple[int, ...], batch_axes: int, out: Array, scratch: list[Array]) -> None:
     places = find_places(shape, indices, batch_axes, scratch)
@@ -89,22 +80,6 @@ def is_last_index(indices: Array, *, shape: tuple[int, ...], batch_axes: int, ou
     owners[places] = numbers  # the last one stays
     np.take(owners, places, 0, found, "clip")
     np.equal(found, numbers, out.reshape(-1))
-
-
-def parts(x: TensorType, indices: TensorType, batch_axes: int) -> Shape:
-    """Return the shape of the parts of x that rows of indices select."""
-    require(indices.dtype in ("int32", "int64"), f"indices is {indices.dtype}")
-    require(0 <= batch_axes < indices.rank, f"batch_axes={batch_axes} leaves no axis of {indices}")
-    after = batch_axes + indices.static_shape[-1]
-    require(batch_axes < after <= x.rank, f"rows of indices {indices} after {batch_axes} axes do not fit {x}")
-    require(x.shape[:batch_axes] == indices.shape[:batch_axes], f"the first axes of {x} and {indices} differ")
-    return (*indices.shape[:-1], *x.shape[after:])
-
-
-def place_scratch(indices: TensorType, batch_axes: int) -> list[TensorType]:
-    """Return scratch for `find_places`: a flat index for each row, and the numbers of the batches."""
-    counts = prod(indices.static_shape[:-1]), prod(indices.static_shape[:batch_axes])
-    return [TensorType("int64", (count,)) for count in counts]
 
 
 def find_places(shape: tuple[int, ...], indices: Array, batch_axes: int, scratch: list[Array]) -> Array:

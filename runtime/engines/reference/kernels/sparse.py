@@ -8,17 +8,13 @@ from typing import Any
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS
 from runtime.engines.reference.kernels.index import check_range, count_up
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernel import Array, kernel
 from runtime.row_rules import Operands, has_rows
 
 
-def sparse_matmul_rule(positions: TensorType, values: TensorType, w: TensorType) -> Types:
-    require_rows(positions, values)
-    require(w.rank == 2 and w.dtype in FLOATS and w.dtype == values.dtype, f"w is {w}, the values are {values}")
-    (rows, count), width = positions.static_shape, w.static_shape[1]
-    return types(TensorType(w.dtype, (rows, width)), scratch=[TensorType(w.dtype, (count, width))])
+def sparse_matmul_scratch(positions: TensorType, w: TensorType) -> list[TensorType]:
+    return [TensorType(w.dtype, (positions.static_shape[1], w.static_shape[1]))]
 
 
 def sparse_rows(operands: Operands, result: tuple[int, ...], attributes: Mapping[str, Any]) -> bool:
@@ -30,7 +26,7 @@ def sparse_operations(values: TensorType, w: TensorType) -> int:
     return 2 * values.static_shape[0] * values.static_shape[1] * w.static_shape[1]
 
 
-@kernel(sparse_matmul_rule, rows=sparse_rows, operations=sparse_operations)
+@kernel(scratch=sparse_matmul_scratch, rows=sparse_rows, operations=sparse_operations)
 def sparse_matmul(positions: Array, values: Array, w: Array, *, out: Array, scratch: list[Array]) -> None:
     check_range(positions, len(w))
     [terms] = scratch
@@ -43,22 +39,16 @@ def sparse_matmul(positions: Array, values: Array, w: Array, *, out: Array, scra
         np.add.reduce(some, 0, out=y)
 
 
-def sparse_outer_sum_rule(positions: TensorType, values: TensorType, b: TensorType, *, size: int) -> Types:
-    require_rows(positions, values)
-    rows, count = positions.static_shape
-    fits = b.rank == 2 and b.static_shape[0] == rows and b.dtype in FLOATS and b.dtype == values.dtype
-    require(fits, f"b is {b}, the values are {values}")
-    require(size >= 0, f"size is {size}")
-    terms = (count, b.static_shape[1])
-    scratch = [TensorType(b.dtype, terms), TensorType("int64", terms), TensorType("int64", terms[1:])]
-    return types(TensorType(b.dtype, (size, terms[1])), scratch=scratch)
+def sparse_outer_sum_scratch(positions: TensorType, b: TensorType) -> list[TensorType]:
+    terms = (positions.static_shape[1], b.static_shape[1])
+    return [TensorType(b.dtype, terms), TensorType("int64", terms), TensorType("int64", terms[1:])]
 
 
 def sparse_outer_operations(values: TensorType, b: TensorType) -> int:
     return 2 * values.static_shape[0] * values.static_shape[1] * b.static_shape[1]
 
 
-@kernel(sparse_outer_sum_rule, operations=sparse_outer_operations)
+@kernel(scratch=sparse_outer_sum_scratch, operations=sparse_outer_operations)
 def sparse_outer_sum(positions: Array, values: Array, b: Array, *, size: int, out: Array, scratch: list[Array]) -> None:
     """Add at flat indices, one by one in row-major order, as `scatter_add` does."""
     check_range(positions, size)
@@ -74,9 +64,3 @@ def sparse_outer_sum(positions: Array, values: Array, b: Array, *, size: int, ou
         np.multiply(row[present, None], out.shape[1], flat, casting="unsafe")
         np.add(flat, columns, flat)
         np.add.at(out.reshape(-1), flat.reshape(-1), some.reshape(-1))
-
-
-def require_rows(positions: TensorType, values: TensorType) -> None:
-    """Refuse positions and values that are not those of sparse rows."""
-    require(positions.dtype in ("int32", "int64"), f"positions is {positions.dtype}")
-    require(positions.rank == 2 and positions.shape == values.shape, f"positions is {positions}, values is {values}")

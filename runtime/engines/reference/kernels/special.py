@@ -14,9 +14,8 @@ from math import factorial, fsum, log, pi, prod, sqrt
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS
 from runtime.engines.reference.kernels.chunks import BITS, choose, chunks, in_chunks, polynomial, quotient, vectors
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernel import Array, kernel
 from runtime.row_rules import pointwise
 
 NEAR = (  # erf(x) / x, a quotient of polynomials in x * x, below 0.46875
@@ -107,7 +106,7 @@ LGAMMA_TAIL = tuple(b / (2 * k * (2 * k - 1)) for k, b in reversed([*enumerate(B
 DIGAMMA_TAIL = (*(-b / (2 * k) for k, b in reversed([*enumerate(BERNOULLI, 1)])), 0.0)
 
 
-@kernel(in_chunks(5, "bool"), in_place=[(0, 0)], rows=pointwise)
+@kernel(scratch=in_chunks(5, "bool"), in_place=[(0, 0)], rows=pointwise)
 def erf(x: Array, *, out: Array, scratch: list[Array]) -> None:
     take = single_erf if x.dtype == np.float32 else double_erf
     for parts in chunks([x, out], scratch):
@@ -133,12 +132,11 @@ def double_erf(x: Array, out: Array, size: Array, y: Array, a: Array, b: Array, 
     np.copysign(y, x, out)
 
 
-def erfc_rule(x: TensorType) -> Types:
-    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
-    return types(x, scratch=vectors(x, *[x.dtype] * 4, BITS[x.dtype], "bool"))
+def erfc_scratch(x: TensorType) -> list[TensorType]:
+    return vectors(x, *[x.dtype] * 4, BITS[x.dtype], "bool")
 
 
-@kernel(erfc_rule, rows=pointwise)
+@kernel(scratch=erfc_scratch, rows=pointwise)
 def erfc(x: Array, *, out: Array, scratch: list[Array]) -> None:
     for parts in chunks([x, out], scratch):
         erfc_of(*parts)
@@ -220,7 +218,7 @@ def times_bell(x: Array, y: Array, a: Array, b: Array, c: Array) -> None:
     np.multiply(y, a, y)
 
 
-@kernel(in_chunks(7, "bool", "bool", dtype="float64"), in_place=[(0, 0)], rows=pointwise)
+@kernel(scratch=in_chunks(7, "bool", "bool", dtype="float64"), in_place=[(0, 0)], rows=pointwise)
 def lgamma(x: Array, *, out: Array, scratch: list[Array]) -> None:
     """Compute lgamma of |x|; gamma(x) * gamma(-x) = -pi / (x * sin(pi * x)) then gives that of negative x."""
     for part, to, wide, size, y, a, b, c, d, is_below, mask in chunks([x, out], scratch):
@@ -308,7 +306,7 @@ def from_nearest_whole(x: Array, y: Array, whole: Array) -> None:
     np.subtract(y, whole, y)
 
 
-@kernel(in_chunks(5, "bool", "bool", dtype="float64"), in_place=[(0, 0)], rows=pointwise)
+@kernel(scratch=in_chunks(5, "bool", "bool", dtype="float64"), in_place=[(0, 0)], rows=pointwise)
 def digamma(x: Array, *, out: Array, scratch: list[Array]) -> None:
     """Compute digamma; below 0 it is that of 1 - x less pi / tan(pi * x)."""
     for part, to, wide, y, a, b, c, is_below, is_pole in chunks([x, out], scratch):
@@ -343,13 +341,7 @@ def digamma_of_positive(x: Array, y: Array, a: Array, b: Array, c: Array) -> Non
     np.subtract(y, a, y)
 
 
-def polygamma_rule(x: TensorType, *, n: int) -> Types:
-    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
-    require(1 <= n <= 100, f"n is {n}, not in 1 ... 100")
-    return types(x, scratch=vectors(x, *["float64"] * 5, "bool"))
-
-
-@kernel(polygamma_rule, in_place=[(0, 0)], rows=pointwise)
+@kernel(scratch=in_chunks(5, "bool", dtype="float64"), in_place=[(0, 0)], rows=pointwise)
 def polygamma(x: Array, *, n: int, out: Array, scratch: list[Array]) -> None:
     """Compute polygamma, up to sign and factor the sum of (x + k)**-(n + 1).
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from math import inf, isinf, isnan, prod
+from math import inf, isinf, prod
 
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS
-from runtime.engines.reference.kernels.reduce import reduced
+from prograd_proto.result_types.reductions import reduced
 from runtime.engines.reference.kernels.sums import add_along
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernel import Array, kernel
 from runtime.row_rules import along_other_axes
 
-
-def logsumexp_rule(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Types:
-    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
-    y = TensorType(x.dtype, reduced(x, axes, keepdims))
-    return types(y, scratch=[x, TensorType(x.dtype, reduced(x, axes, True)), TensorType("bool", y.shape)])
+Numbers = tuple[int, ...]
 
 
-@kernel(logsumexp_rule, rows=along_other_axes)
+def logsumexp_scratch(x: TensorType, axes: Numbers, out: TensorType) -> list[TensorType]:
+    return [*centred_scratch(x, axes), TensorType("bool", out.shape)]
+
+
+@kernel(scratch=logsumexp_scratch, rows=along_other_axes)
 def logsumexp(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array, scratch: list[Array]) -> None:
     powers, most, is_infinite = scratch
     along = axes or None
@@ -34,13 +33,11 @@ def logsumexp(x: Array, *, axes: tuple[int, ...], keepdims: bool, out: Array, sc
     np.add(out, most.reshape(out.shape), out)
 
 
-def variance_rule(x: TensorType, *, axes: tuple[int, ...], correction: float, keepdims: bool) -> Types:
-    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
-    y = TensorType(x.dtype, reduced(x, axes, keepdims))
-    return types(y, scratch=[x, TensorType(x.dtype, reduced(x, axes, True))])
+def centred_scratch(x: TensorType, axes: Numbers) -> list[TensorType]:
+    return [x, TensorType(x.dtype, reduced(x.shape, axes, True))]
 
 
-@kernel(variance_rule, rows=along_other_axes)
+@kernel(scratch=centred_scratch, rows=along_other_axes)
 def variance(
     x: Array, *, axes: tuple[int, ...], correction: float, keepdims: bool, out: Array, scratch: list[Array]
 ) -> None:
@@ -54,7 +51,7 @@ def variance(
     np.divide(out, max(count - correction, 0), out)
 
 
-@kernel(variance_rule, rows=along_other_axes)
+@kernel(scratch=centred_scratch, rows=along_other_axes)
 def standard_deviation(
     x: Array, *, axes: tuple[int, ...], correction: float, keepdims: bool, out: Array, scratch: list[Array]
 ) -> None:
@@ -62,17 +59,11 @@ def standard_deviation(
     np.sqrt(out, out)
 
 
-def norm_rule(x: TensorType, *, ord: float, axes: tuple[int, ...], keepdims: bool) -> Types:
-    require(x.dtype in FLOATS, f"x is {x.dtype}, which this operator does not take")
-    require(not isnan(ord), "ord is NaN")
-    y = TensorType(x.dtype, reduced(x, axes, keepdims))
-    gone = axes or range(x.rank)
-    some = 0 not in [x.static_shape[axis] for axis in gone]
-    require(some or not isinf(ord), f"{x} has no elements along {tuple(gone)} and so no norm of order {ord}")
-    return types(y, scratch=[x])
+def norm_scratch(x: TensorType) -> list[TensorType]:
+    return [x]
 
 
-@kernel(norm_rule, rows=along_other_axes)
+@kernel(scratch=norm_scratch, rows=along_other_axes)
 def norm(x: Array, *, ord: float, axes: tuple[int, ...], keepdims: bool, out: Array, scratch: list[Array]) -> None:
     [sizes] = scratch
     along = axes or None

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS
-from runtime.kernel import Array, require
+from runtime.kernel import Array
 
 
 def steps(x: Array, reverse: bool) -> list[tuple[int, int | None]]:
@@ -47,21 +46,3 @@ def drop(hides: list[Array], t: int, dx: Array) -> None:
 
 def one_step(x: TensorType) -> TensorType:
     return TensorType(x.dtype, (x.shape[0], x.shape[2]))
-
-
-def states(x: TensorType, r: TensorType, h0: TensorType, mask: TensorType | None, gates: int) -> TensorType:
-    """Return the type of the states after each time step."""
-    weights = ("float32", "bfloat16") if x.dtype == "float32" else (x.dtype,)
-    fits = x.dtype == h0.dtype and x.dtype in FLOATS and r.dtype in weights
-    require(fits, f"x is {x}, r {r}, h0 {h0}; they need one float dtype, or r bfloat16 and the others float32")
-    require(x.rank == 3 and h0.rank == 2 and x.static_shape[1] > 0, f"x is {x}, h0 {h0}")
-    n, count, wide = x.static_shape
-    units = h0.static_shape[1]
-    require(h0.shape == (n, units) and r.shape == (units, wide) and wide == gates * units, f"x is {x}, r {r}, h0 {h0}")
-    require(mask is None or mask == TensorType("bool", (n, count)), f"mask is {mask}, x is {x}")
-    return TensorType(x.dtype, (n, count, units))
-
-
-def require_states(type: TensorType, *given: TensorType) -> None:
-    for one in given:
-        require(one == type, f"states or their gradients are {one}, not {type}")

@@ -10,27 +10,22 @@ from typing import Final
 
 import numpy as np
 
-from prograd_proto import TensorType
 from runtime.contract import FILE
 from runtime.engines.spill_file import expect, give_back
-from runtime.kernel import Array, Effect, Types, kernel, types
+from runtime.kernel import Array, Effect, kernel
 
 COPY_BYTES: Final = 1 << 20
 """Bytes that are copied at a time, a multiple of every page size."""
 
 
-def _same_rule(x: TensorType) -> Types:
-    return types(x)
-
-
-@kernel(_same_rule, halves=True, effects=(Effect(FILE, "writes", confined=True),))
+@kernel(halves=True, effects=(Effect(FILE, "writes", confined=True),))
 def spill(x: Array, *, out: Array) -> None:
     for source, target in _parts(x, out):
         np.copyto(target, source)
         give_back(target)
 
 
-@kernel(_same_rule, halves=True, effects=(Effect(FILE, "reads", confined=True),))
+@kernel(halves=True, effects=(Effect(FILE, "reads", confined=True),))
 def reload(x: Array, *, out: Array) -> None:
     expect(x)
     for source, target in _parts(x, out):

@@ -6,48 +6,31 @@ the pieces of w and dw.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from math import inf, prod
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
 
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS
-from runtime.kernel import Array, Types, kernel, require, types
+from runtime.kernel import Array, kernel
 
 PIECE = 32768
 """Number of elements that are updated at a time."""
 
 
-def sgd_rule(w: TensorType, dw: TensorType, rate: TensorType, *, decay: float) -> Types:
-    require_parameter(w, rate, dw)
-    require_settings(decay=decay)
-    return types(w, scratch=[piece_of(w)])
+def some_pieces(count: int) -> Callable[[TensorType], list[TensorType]]:
+    """Return the function to scratch for `count` pieces of a parameter w."""
+    return lambda w: [piece_of(w)] * count
 
 
-@kernel(sgd_rule, in_place=[(0, 0)], by_element=True)
+@kernel(scratch=some_pieces(1), in_place=[(0, 0)], by_element=True)
 def sgd(w: Array, dw: Array, rate: Array, *, decay: float, out: Array, scratch: list[Array]) -> None:
     for p, dp, new_p, part in pieces([w, dw, out], scratch):
         np.multiply(decayed(p, dp, decay, part), rate, part)
         np.subtract(p, part, new_p)
 
 
-def momentum_rule(
-    w: TensorType,
-    dw: TensorType,
-    velocity: TensorType,
-    rate: TensorType,
-    *,
-    momentum: float,
-    nesterov: bool,
-    decay: float,
-) -> Types:
-    require_parameter(w, rate, dw, velocity)
-    require_settings(momentum=momentum, decay=decay)
-    return types(w, w, scratch=[piece_of(w)] * 2)
-
-
-@kernel(momentum_rule, in_place=[(0, 0), (1, 2)], by_element=True)
+@kernel(scratch=some_pieces(2), in_place=[(0, 0), (1, 2)], by_element=True)
 def momentum(
     w: Array,
     dw: Array,
@@ -97,23 +80,3 @@ def pieces(arrays: Sequence[Array], scratch: Sequence[Array]) -> Iterator[Sequen
 def piece_of(w: TensorType) -> TensorType:
     """Return the type of all of w if it is small, or of a vector."""
     return w if prod(w.static_shape) <= PIECE else TensorType(w.dtype, (PIECE,))
-
-
-def require_parameter(w: TensorType, rate: TensorType, *others: TensorType) -> None:
-    """Raise ProgramError unless the types fit each other."""
-    require_slots(w, *others)
-    require(rate == TensorType(w.dtype, ()), f"the rate is {rate}, not {w.dtype}[]")
-
-
-def require_slots(w: TensorType, *others: TensorType) -> None:
-    """Raise ProgramError unless w is of a float dtype and the others are of its type."""
-    require(w.dtype in FLOATS, f"w is {w}; it must be of a float dtype")
-    require(all(other == w for other in others), f"w is {w}, what goes with it {', '.join(map(str, others))}")
-
-
-def require_settings(**settings: float) -> None:
-    """Raise ProgramError unless shares of a mean are in [0, 1), and all other settings are at least 0."""
-    for name, value in settings.items():
-        if name in ("beta1", "beta2", "alpha", "rho"):
-            require(0 <= value < 1, f"{name} is {value}, which is not in [0, 1)")
-        require(0 <= value < inf, f"{name} is {value}, which is not a number from 0 on")

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from prograd_proto.dtypes import ITEM_BYTES
-from runtime.kernel import Array, require
+from runtime.kernel import Array
 
 Numbers = tuple[int, ...]
 Index = tuple[slice, slice, slice]
@@ -33,21 +33,6 @@ def small_buffers() -> Generator[None]:
     with np.errstate():  # restores the buffer size as well
         np.setbufsize(BUFFER)
         yield
-
-
-def window_counts(
-    height: int, width: int, *, window: Numbers, stride: Numbers, padding: Numbers, dilation: Numbers = (1, 1)
-) -> tuple[int, int]:
-    """Return the number of output positions of a window on an image, vertically and horizontally."""
-    require(len(window) == len(stride) == len(dilation) == 2, "window, stride and dilation need two numbers each")
-    require(min(*window, *stride, *dilation) > 0, "window, stride and dilation must be positive")
-    require(max(*window, *stride, *dilation) < 1 << 31, "window, stride and dilation must be below 2^31")
-    require(len(padding) == 4 and min(padding) >= 0, f"padding {padding} must be four numbers from 0")
-    top, left, bottom, right = padding
-    rows = (height + top + bottom - dilation[0] * (window[0] - 1) - 1) // stride[0] + 1
-    columns = (width + left + right - dilation[1] * (window[1] - 1) - 1) // stride[1] + 1
-    require(rows > 0 and columns > 0, f"the window {window} is larger than an image of {height} x {width}")
-    return rows, columns
 
 
 def taps(

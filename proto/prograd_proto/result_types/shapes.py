@@ -4,16 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from math import prod
-from typing import TYPE_CHECKING
+from typing import Protocol, cast
 
-from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS, ITEM_BYTES, REALS, DTypeName, holds
-from prograd_proto.tensor_types import Shape
-from registry.errors import OpError, require
-from registry.spellings import Axis, as_tuple
+from prograd_proto.errors import OpError, require
+from prograd_proto.tensor_types import Shape, TensorType
 
-if TYPE_CHECKING:
-    from registry.value import Operand, Value
+
+class Typed(Protocol):
+    """A tensor or its type."""
+
+    @property
+    def dtype(self) -> str:
+        """The name of the element type."""
+        ...
+
+    @property
+    def shape(self) -> Shape:
+        """The extents; a string is a symbol that compiling binds."""
+        ...
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        ...
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape:
@@ -23,45 +37,43 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
     return tuple(_broadcast_extent(extents, shapes) for extents in zip(*padded, strict=True))
 
 
-def broadcast_type(*operands: Operand, among: Collection[str] = tuple(ITEM_BYTES)) -> TensorType:
+def broadcast_type(*operands: Typed, among: Collection[str] = tuple(ITEM_BYTES)) -> TensorType:
     """Return the type of a pointwise result: equal dtypes out of `among`, broadcast shapes."""
-    values = [operand for operand in operands if not isinstance(operand, int | float)]
-    types = [value.type for value in values]
-    require_equal_dtypes(*types)
-    require_dtype(values[0], among)
-    return TensorType(types[0].dtype, broadcast_shapes(*(type.shape for type in types)))
+    require_equal_dtypes(*operands)
+    require_dtype(operands[0], among)
+    return TensorType(operands[0].dtype, broadcast_shapes(*(x.shape for x in operands)))
 
 
-def require_equal_dtypes(*types: TensorType) -> None:
+def require_equal_dtypes(*operands: Typed) -> None:
     """Raise OpError unless all dtypes are the same: nothing is promoted silently."""
-    dtypes = list(dict.fromkeys(type.dtype for type in types))
+    dtypes = list(dict.fromkeys(x.dtype for x in operands))
     require(len(dtypes) == 1, f"dtypes differ: {' and '.join(dtypes)}; cast one of them")
 
 
-def factor_sum_dtype(*factors: Value) -> DTypeName:
+def factor_sum_dtype(*factors: Typed) -> DTypeName:
     """Return the dtype of sums of products of factors of one dtype; raise OpError unless they are floats.
 
     Products of bfloat16 numbers are summed in float32.
     """
-    require_equal_dtypes(*(x.type for x in factors))
+    require_equal_dtypes(*factors)
     if factors[0].dtype == "bfloat16":
         return "float32"
     require_float(factors[0])
-    return factors[0].dtype
+    return cast(DTypeName, factors[0].dtype)
 
 
-def require_float(x: Value) -> None:
+def require_float(x: Typed) -> None:
     """Raise OpError unless x is float32 or float64."""
     require_dtype(x, FLOATS)
 
 
-def require_dtype(x: Value, among: Collection[str]) -> None:
+def require_dtype(x: Typed, among: Collection[str]) -> None:
     """Raise OpError unless the dtype of x is one of those."""
     named = " or ".join(dtype for dtype in ITEM_BYTES if dtype in among)
     require(x.dtype in among, f"needs {named}, not {x.dtype}; cast it first")
 
 
-def require_whole(x: Value, number: float) -> None:
+def require_whole(x: Typed, number: float) -> None:
     """Raise OpError unless the dtype of x can hold the number."""
     whole = number == number // 1
     require(x.dtype in REALS or whole, f"{number} is not a whole number, as {x.dtype} needs")
@@ -74,13 +86,13 @@ def normal_axis(axis: int, rank: int) -> int:
     return axis % rank
 
 
-def normal_axes(axes: Axis, rank: int) -> tuple[int, ...]:
+def normal_axes(axes: int | tuple[int, ...], rank: int) -> tuple[int, ...]:
     """Return axes counted from the front and sorted; an empty tuple stands for all axes."""
-    axes = as_tuple(axes)
+    axes = (axes,) if isinstance(axes, int) else axes
     if not axes:
         return tuple(range(rank))
     normal = sorted(normal_axis(axis, rank) for axis in axes)
-    require(len(set(normal)) == len(normal), f"axes {tuple(axes)} name an axis twice")
+    require(len(set(normal)) == len(normal), f"axes {axes} name an axis twice")
     return tuple(normal)
 
 
@@ -103,11 +115,16 @@ def resolve_reshape(old: Shape, new: Shape) -> Shape:
     require(sum(extent == -1 for extent in new) <= 1, f"shape {new} has more than one -1")
     if -1 in new:
         new = tuple(_missing_extent(old, new) if extent == -1 else extent for extent in new)
+    require_same_count(old, new)
+    return new
+
+
+def require_same_count(old: Shape, new: Shape) -> None:
+    """Raise OpError unless both shapes have equally many elements."""
     require(
         same_count(old, new),
         f"{show_shape(old)} does not reshape to {show_shape(new)}: the numbers of elements differ",
     )
-    return new
 
 
 def joined_extent(extents: Shape) -> int | str:

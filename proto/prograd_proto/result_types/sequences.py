@@ -1,0 +1,158 @@
+"""Recurrent layers and attention."""
+
+from __future__ import annotations
+
+from prograd_proto.errors import require
+from prograd_proto.result_types.rule import rule
+from prograd_proto.result_types.shapes import (
+    broadcast_shapes,
+    factor_sum_dtype,
+    require_equal_dtypes,
+    require_float,
+    show_shape,
+    size_known,
+)
+from prograd_proto.tensor_types import TensorType
+
+
+@rule
+def rnn_layer(
+    x: TensorType, r: TensorType, h0: TensorType, mask: TensorType | None = None, *, reverse: bool
+) -> TensorType:
+    return _states(x, r, h0, mask, 1)
+
+
+@rule
+def rnn_layer_gradient(
+    x: TensorType,
+    r: TensorType,
+    h0: TensorType,
+    h: TensorType,
+    dh: TensorType,
+    mask: TensorType | None = None,
+    *,
+    reverse: bool,
+) -> tuple[TensorType, TensorType]:
+    require(h == dh == _states(x, r, h0, mask, 1), "h and dh have not the type of the states")
+    return x, h0
+
+
+@rule
+def gru_layer(
+    x: TensorType, r: TensorType, bias: TensorType, h0: TensorType, mask: TensorType | None = None, *, reverse: bool
+) -> TensorType:
+    states = _states(x, r, h0, mask, 3)
+    require(bias == TensorType(x.dtype, x.shape[-1:]), f"bias is {bias}, not {x.dtype}[{x.shape[-1]}]")
+    return states
+
+
+@rule
+def gru_layer_gradient(
+    x: TensorType,
+    r: TensorType,
+    bias: TensorType,
+    h0: TensorType,
+    h: TensorType,
+    dh: TensorType,
+    mask: TensorType | None = None,
+    *,
+    reverse: bool,
+) -> tuple[TensorType, TensorType, TensorType]:
+    require(h == dh == _states(x, r, h0, mask, 3), "h and dh have not the type of the states")
+    require(bias == TensorType(x.dtype, x.shape[-1:]), f"bias is {bias}, not {x.dtype}[{x.shape[-1]}]")
+    return x, x, h0
+
+
+@rule
+def lstm_layer(
+    x: TensorType, r: TensorType, h0: TensorType, c0: TensorType, mask: TensorType | None = None, *, reverse: bool
+) -> tuple[TensorType, TensorType]:
+    require(c0 == h0, f"c0 is {c0} and h0 {h0}")
+    states = _states(x, r, h0, mask, 4)
+    return states, states
+
+
+@rule
+def lstm_layer_gradient(
+    x: TensorType,
+    r: TensorType,
+    h0: TensorType,
+    c0: TensorType,
+    h: TensorType,
+    c: TensorType,
+    dh: TensorType,
+    dc: TensorType,
+    mask: TensorType | None = None,
+    *,
+    reverse: bool,
+) -> tuple[TensorType, TensorType, TensorType]:
+    require(c0 == h0, f"c0 is {c0} and h0 {h0}")
+    same = h == c == dh == dc == _states(x, r, h0, mask, 4)
+    require(same, "h, c, dh and dc have not the type of the states")
+    return x, h0, c0
+
+
+@rule
+def scaled_dot_product_attention(
+    q: TensorType, k: TensorType, v: TensorType, mask: TensorType | None = None, *, causal: bool, scale: float
+) -> TensorType:
+    return TensorType(factor_sum_dtype(q, k, v), (*q.shape[:-1], _attended(q, k, v, mask)))
+
+
+@rule
+def attention_gradient(
+    q: TensorType,
+    k: TensorType,
+    v: TensorType,
+    dy: TensorType,
+    mask: TensorType | None = None,
+    *,
+    causal: bool,
+    scale: float,
+) -> tuple[TensorType, TensorType, TensorType]:
+    shape = (*q.shape[:-1], _attended(q, k, v, mask))
+    require(dy == TensorType(q.dtype, shape), f"dy is {dy}, not {TensorType(q.dtype, shape)}")
+    dq, dk, dv = (TensorType(factor_sum_dtype(q, k, v), x.shape) for x in (q, k, v))
+    return dq, dk, dv
+
+
+def _states(x: TensorType, r: TensorType, h0: TensorType, mask: TensorType | None, gates: int) -> TensorType:
+    """Return the type of the states after each step; raise OpError unless the operands fit."""
+    require_equal_dtypes(x, h0)
+    require_float(x)
+    if (x.dtype, r.dtype) != ("float32", "bfloat16"):
+        require_equal_dtypes(x, r)
+    require(x.rank == 3 and r.rank == h0.rank == 2, "x is [n, t, gates * h], r [h, gates * h], h0 [n, h]")
+    n, steps, wide = x.shape
+    require(size_known(steps, "the number of steps") > 0, "there are no steps")
+    units = size_known(h0.shape[1], "the number of units")
+    fits = h0.shape[0] == n and wide == gates * units and r.shape == (units, wide)
+    require(fits, f"x is {x}, r {r}, h0 {h0}: they are not [n, t, {gates} * h] and so on")
+    same = mask is None or mask == TensorType("bool", (n, steps))
+    require(same, f"mask is {None if mask is None else mask}, not {TensorType('bool', (n, steps))}")
+    return TensorType(x.dtype, (n, steps, units))
+
+
+def _attended(q: TensorType, k: TensorType, v: TensorType, mask: TensorType | None) -> int | str:
+    """Return the size of a value; raise OpError unless the operands fit."""
+    require(q.rank == k.rank == v.rank == 4, "queries, keys and values have four axes each: [n, heads, length, size]")
+    dtype = factor_sum_dtype(q, k, v)
+    require(
+        q.shape[0] == k.shape[0] and k.shape[:3] == v.shape[:3], "k or v has not the batch, heads or length it must"
+    )
+    require(q.shape[3] == k.shape[3], f"queries have the size {q.shape[3]}, keys {k.shape[3]}")
+    grouped_heads(q.shape[1], k.shape[1])
+    shape = (*q.shape[:3], k.shape[2])
+    if mask is not None:
+        require(mask.dtype in ("bool", dtype), f"mask is {mask.dtype}, not bool or {dtype}")
+        fits = mask.rank <= 4 and broadcast_shapes(mask.shape, shape) == shape
+        require(fits, f"mask {show_shape(mask.shape)} does not broadcast to {show_shape(shape)}")
+    return v.shape[3]
+
+
+def grouped_heads(heads: int | str, groups: int | str) -> tuple[int, int]:
+    """Return the number of heads of keys, and of queries for each; raise OpError unless they divide."""
+    of_queries, of_keys = (size_known(count, "the number of heads") for count in (heads, groups))
+    fits = of_keys > 0 and of_queries % of_keys == 0
+    require(fits, f"{of_keys} heads of keys do not divide {of_queries} heads of queries")
+    return of_keys, of_queries // of_keys
