@@ -64,7 +64,7 @@ def test_another_hash_is_said_with_what_it_may_depend_on(folder, capsys):
         ["--load", "begun.safetensors"],
         ["--feed", "x=@x.npy", "--feed", "y=[1, 2, 3, 4]"],
         ["--entry", "evaluate", "--load", "begun.safetensors"],
-        ["--entry", "predict", "--feed", "x=@x.npy"],
+        ["--entry", "predict", "--load", "begun.safetensors", "--feed", "x=@x.npy"],
     ],
     ids=lambda options: " ".join(map(str, options)),
 )
