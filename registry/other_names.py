@@ -31,7 +31,18 @@ def attribute_by_name(operand: object, attributes: Iterable[str]) -> str:
     return f"; attributes go by name, as {first}=…" if plain and first else ""
 
 
+METRICS: Final = (
+    *("auc", "average_precision", "balanced_accuracy", "confusion_matrix", "f1", "mean_absolute_error"),
+    *("mean_squared_error", "perplexity", "precision", "r2", "recall", "roc_curve", "root_mean_squared_error"),
+    "top_k_accuracy",
+)
+"""Metrics of the library, which are no operators."""
+
 OTHER_NAMES: Final = {
+    **{name: f"metrics.{name}, after `from prograd import metrics`" for name in METRICS},
+    "f1_score": "metrics.f1, after `from prograd import metrics`",
+    "r2_score": "metrics.r2, after `from prograd import metrics`",
+    "roc_auc_score": "metrics.auc, after `from prograd import metrics`",
     "adaptive_avg_pool1d": "ops.adaptive_avg_pool, for any number of axes",
     "adaptive_avg_pool2d": "ops.adaptive_avg_pool, for any number of axes",
     "adaptive_avg_pool3d": "ops.adaptive_avg_pool, for any number of axes",

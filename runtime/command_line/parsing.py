@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 from prograd_proto.printable import sentence
@@ -112,7 +112,8 @@ def parsed(made: tuple[argparse.ArgumentParser, Any], arguments: Sequence[str]) 
     options, unknown = parser.parse_known_args(arguments)
     if unknown:
         chosen = verbs.choices[verb or ""]
-        chosen.error(_unknown(unknown, [flag for action in chosen._actions for flag in action.option_strings]))  # pyright: ignore[reportPrivateUsage]: argparse has no other way to list flags
+        flags = {flag: action for action in chosen._actions for flag in action.option_strings}  # pyright: ignore[reportPrivateUsage]: argparse has no other way to list flags
+        chosen.error(_unknown(unknown, arguments, flags))
     options.say = Say(parser.prog)
     return options
 
@@ -142,10 +143,13 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _unknown(words: Sequence[str], flags: Sequence[str]) -> str:
+def _unknown(words: Sequence[str], given: Sequence[str], flags: Mapping[str, argparse.Action]) -> str:
+    """Return the sentence for words that the parser does not know, among all that were given."""
     flag = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
     if flag is None:
-        return f"{words[0]!r} is one word too many"
+        before = given[given.index(words[0]) - 1]
+        hint = f"; {before} takes no value" if before in flags and flags[before].nargs == 0 else ""
+        return f"{words[0]!r} is one word too many{hint}"
     if flag in RATES and "--set" in flags:
         return f"there is no option {flag!r}; write --set rate=NUMBER for a setting of the program that is called rate"
     return f"there is no option {flag!r}{closest(flag, flags)}"

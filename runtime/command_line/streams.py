@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from typing import Any, Final, TextIO
+from typing import Any, Final, Literal, TextIO
 
 from runtime.errors import DataError
 from runtime.files.output import unwritable
@@ -53,21 +53,24 @@ def say(text: str) -> None:
 
 
 class Forgiving:
-    """A replacement of stderr for a library, which ignores failures to write."""
+    """A replacement of stderr or stdout for a library, which ignores failures to write."""
+
+    def __init__(self, stream: Literal["stderr", "stdout"]) -> None:
+        self._name = stream
 
     def write(self, text: str) -> int:
         """Write the text if possible."""
-        with suppress(OSError, ValueError, AttributeError):  # AttributeError: there is no stderr
-            sys.stderr.write(text)
+        with suppress(OSError, ValueError, AttributeError):  # AttributeError: there is no such stream
+            getattr(sys, self._name).write(text)
         return len(text)
 
     def flush(self) -> None:
         """Flush the stream if possible."""
         with suppress(OSError, ValueError, AttributeError):
-            sys.stderr.flush()
+            getattr(sys, self._name).flush()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(sys.stderr, name)
+        return getattr(getattr(sys, self._name), name)
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:

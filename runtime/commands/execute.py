@@ -399,7 +399,10 @@ def _require_consistent(options: argparse.Namespace) -> None:
         (options.chain and not options.attest, "--chain says how often --attest takes the states' hash; give --attest"),
         (options.sign and not options.attest, "--sign signs the statement of --attest; give --attest"),
         (options.keep_best and not options.checkpoint, "--keep-best keeps checkpoints; give --checkpoint"),
-        (options.resume and not (options.checkpoint or options.load), "--resume goes on from --checkpoint or --load"),
+        (
+            options.resume and not (options.checkpoint or options.load),
+            "--resume goes on from --checkpoint DIR or --load FILE",
+        ),
         (options.resume and options.seed is not None, "--seed begins a run, and --resume goes on with one"),
         (options.retarget_schedule and not options.resume, "--retarget-schedule belongs to --resume"),
         (options.change_settings and not options.resume, "--change-settings belongs to --resume"),

@@ -12,10 +12,10 @@ import pytest
 from subjects.values import here
 
 import compiler
-from compiler import OpError, Program, Value, adam, global_norm, gradients, momentum, ops, sgd, warmup_cosine
+from compiler import OpError, Program, Value, adam, global_norm, gradients, metrics, momentum, ops, sgd, warmup_cosine
 from prograd_proto import ProgramError
 from registry import OPS
-from registry.other_names import OTHER_ATTRIBUTES, OTHER_NAMES
+from registry.other_names import METRICS, OTHER_ATTRIBUTES, OTHER_NAMES
 from registry.spelled import SPELLED
 
 
@@ -239,6 +239,12 @@ def test_a_name_of_another_library_is_answered_with_what_to_write(name: str, hin
         getattr(ops, name)
     assert str(error.value) == f"there is no operator {name!r}; write {hint}"
     assert all(hasattr(ops, found) for found in re.findall(r"ops\.(\w+)", hint))
+    assert all(hasattr(metrics, found) for found in re.findall(r"metrics\.(\w+)", hint))
+
+
+def test_every_metric_that_is_no_operator_is_proposed():
+    functions = {name for name in dir(metrics) if name[0].islower() and name != "summed"}
+    assert set(METRICS) == {name for name in functions if name not in dir(ops)}
 
 
 def test_other_names_of_attributes_are_no_names_of_theirs_and_lead_to_some():

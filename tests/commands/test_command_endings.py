@@ -164,7 +164,7 @@ def test_too_little_memory_is_a_limit(folder, capsys, monkeypatch):
 CONTRADICTIONS = [
     (["--steps", "1", "--epochs", "1"], "--steps and --epochs both say how long to train; give one of them"),
     (["--every", "1"], "--every says how often to write checkpoints; give --checkpoint"),
-    (["--resume"], "--resume goes on from --checkpoint or --load"),
+    (["--resume"], "--resume goes on from --checkpoint DIR or --load FILE"),
     (["--resume", "--checkpoint", "c", "--seed", "1"], "--seed begins a run, and --resume goes on with one"),
     (["--retarget-schedule"], "--retarget-schedule belongs to --resume"),
     (["--in-place"], "--in-place saves to the file of --load; give --load"),
@@ -215,6 +215,7 @@ MISTYPED = [
         "native.avx_vnni, native.avx2, native.sse2, native.neon",
     ),
     (["q.pb"], "'q.pb' is one word too many"),
+    (["--resume", "run1"], "'run1' is one word too many; --resume takes no value"),
     (["--chekpoint", "c"], "there is no option '--chekpoint'; did you mean '--checkpoint'?"),
     (["--chekpoint=c"], "there is no option '--chekpoint'; did you mean '--checkpoint'?"),
 ]

@@ -429,5 +429,5 @@ def test_booleans_that_are_numbers_cannot_be_raw(tmp_path: Path, monkeypatch: py
     program.data("rows.safetensors", shuffle=False, remainder="drop")
     program.compile(batch=1).save("flags.pb")
     assert refusal("flags.pb", raw=True) == (
-        "to_onnx: the column 'flag' is encoded as a boolean, which ONNX cannot say; leave out raw"
+        "to_onnx: the column 'flag' is encoded as a boolean, which ONNX cannot say; leave out raw=True"
     )

@@ -78,7 +78,7 @@ MISTAKES = [
         2,
         "--steps and --epochs both say how long to train; give one of them",
     ),
-    ("runtime execute flowers.pb --resume", 2, "--resume goes on from --checkpoint or --load"),
+    ("runtime execute flowers.pb --resume", 2, "--resume goes on from --checkpoint DIR or --load FILE"),
     (
         "runtime execute flowers.pb --checkpoint ck",
         2,

@@ -105,3 +105,30 @@ def test_a_program_without_an_encoding_takes_no_path():
         "'new.csv' names rows, and the program has no encoding of them; give arrays for its feeds"
     )
     np.testing.assert_array_equal(run.predict(np.ones((1, 2), np.float32))["y"], [[2, 2]])
+
+
+def test_quantiles_are_decoded_number_by_number(capsys: pytest.CaptureFixture[str]):
+    area = np.linspace(40, 200, 32)
+    prograd.data.pack({"area": area, "price": 2000 * area}, "rows.safetensors", standardise=["area", "price"])
+    program = Program("q", seed=1)
+    area, price = program.input("area", "float32", ("batch",)), program.input("price", "float32", ("batch",))
+    guesses = layers.dense(area[:, None], "guesses", 3)
+    program.minimize(ops.squared_error(guesses, ops.broadcast_to(price[:, None], shape=("batch", 3))), adam(0.1))
+    program.outputs(quantiles=guesses)
+    program.data("rows.safetensors")
+    program.training(epochs=1)
+    program.compile(batch=32).save("q.pb")
+    prograd.load("q.pb").save("q.safetensors")
+    Path("new.csv").write_text("area\n50\n150\n")
+    words = ["execute", "q.pb", "-q", "--entry", "predict", "--load", "q.safetensors", "--data", "new.csv"]
+    assert main([*words, "--out", "o.csv"]) == 0
+    assert capsys.readouterr().err == (
+        "runtime: warning: the output 'quantiles' may predict price, and is given as the program computes it, not in "
+        "units of the column; give it the name of the column, or ask for --decode quantiles=price\n"
+    )
+    scaled = np.loadtxt("o.csv", delimiter=",", skiprows=1)[:, 1:]
+    assert main([*words, "--out", "o.csv", "--force", "--decode", "quantiles=price"]) == 0
+    assert capsys.readouterr().err == ""
+    assert Path("o.csv").read_text().splitlines()[0] == "row,quantiles.0,quantiles.1,quantiles.2"
+    values = np.loadtxt("o.csv", delimiter=",", skiprows=1)[:, 1:]
+    np.testing.assert_allclose(values, prograd.data.decode(scaled, "price", "rows.safetensors"), rtol=1e-6)

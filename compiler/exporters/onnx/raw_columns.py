@@ -19,6 +19,7 @@ from compiler.errors import CompileError
 from compiler.exporters.onnx.graph import Graph
 from prograd_proto import program_pb2 as pb
 from prograd_proto.tensor_types import TensorType
+from prograd_proto.wording import as_asked
 from runtime.errors import DataError
 from runtime.rows.encoding.column import Column
 from runtime.rows.encoding.encoding import Encoding
@@ -80,7 +81,8 @@ class RawColumns:
         if column.kind not in ("number", "class") or column.transform == "quantile" or column.listed or flags:
             what = "a boolean" if flags else "lists" if column.listed else column.transform or column.kind
             raise CompileError(
-                f"to_onnx: the column {name!r} is encoded as {what}, which ONNX cannot say; leave out raw"
+                f"to_onnx: the column {name!r} is encoded as {what}, which ONNX cannot say; "
+                f"leave out {as_asked('--raw', 'raw=True')}"
             )
         if name not in self._made:
             is_class = column.kind == "class"

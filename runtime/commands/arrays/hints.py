@@ -21,15 +21,15 @@ def hint_at_outputs(
         is_shown: False if nothing of the entry is printed, written or compared.
     """
     fetches = [fetch.name for fetch in run.session.bindings(entry)[0].block.fetches]
-    answers = [answer for answer in _answers(run, entry) if answer.column is not None]
+    answers = [answer for answer in _answers(run, entry) if not answer.is_array]
     if not is_shown and fetches:
-        decoded = next((f"--out predictions.csv, or for {_decode(answer)}" for answer in answers), None)
+        decoded = next((f"--out predictions.csv, or for {_shown(answer)}" for answer in answers), None)
         name = fetches[0]
         asked = decoded or f"--fetch {name}, or for --fetch {name}=@{name}.npy"
         say(f"nothing of the entry {entry!r} is printed or written; ask for {asked}")
     for answer in answers:
         if answer.fetch in printed and answer.is_scaled:
-            say(f"{answer.fetch!r} is printed as the program computes it; {_decode(answer)} gives values of the column")
+            say(f"{answer.fetch!r} is printed as the program computes it; {_shown(answer)} gives values of the column")
 
 
 def _answers(run: Run, entry: str) -> list[Answer]:
@@ -37,6 +37,8 @@ def _answers(run: Run, entry: str) -> list[Answer]:
     return answers_of(run.program, bound, data.encoding(), is_quiet=True) if data.is_encoded else []
 
 
-def _decode(answer: Answer) -> str:
-    name = "" if answer.column is None or answer.column.name == answer.fetch else f"={answer.column.name}"
-    return f"--decode {answer.fetch}{name}"
+def _shown(answer: Answer) -> str:
+    """Return the option that prints the values of an answer, or the elements of several columns."""
+    if answer.column is None:
+        return f"--fetch {answer.fetch}"
+    return f"--decode {answer.fetch}{'' if answer.column.name == answer.fetch else f'={answer.column.name}'}"

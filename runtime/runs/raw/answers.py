@@ -5,8 +5,9 @@
 3. A fetch of an argmax has numbers of classes, if there is one label of classes.
 4. A fetch of a sigmoid with one float has the probability of the second of two classes, if there is one such label.
 5. Another fetch with one float has numbers of the label of its own name, or of the only label.
-6. A fetch with a float for each member of a label that joins columns of numbers has numbers of these.
-7. All other fetches are arrays without a column.
+6. A fetch whose column the caller names may have several numbers of it, such as its quantiles.
+7. A fetch with a float for each member of a label that joins columns of numbers has numbers of these.
+8. All other fetches are arrays without a column.
 
 Predicted values have the name of their column. If several fetches have numbers of one column, such as its quantiles,
 the values of each have the name of the fetch.
@@ -17,6 +18,8 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -30,6 +33,9 @@ from runtime.errors import UsageError
 from runtime.rows.encoding.column import Column
 from runtime.rows.encoding.encoding import Encoding
 from runtime.rows.encoding.scores import value_of_largest, value_of_second
+
+MAX_QUANTILES: Final = 9
+"""Largest number of floats of a row that may be quantiles of a label; more are features."""
 
 _VIEWS: Final = frozenset({"reshape", "squeeze", "cast", "index", "slice", "flatten", "copy"})
 """Operators between a sigmoid or an argmax and the fetch that leave its meaning."""
@@ -192,13 +198,16 @@ def _told_apart(answers: list[Answer]) -> list[Answer]:
         return [column.name for column in (*answer.members, *([answer.column] if is_number and answer.column else []))]
 
     counts = Counter(name for answer in answers for name in columns(answer))
-    return [answer._replace(by_fetch=any(counts[name] > 1 for name in columns(answer))) for answer in answers]
+    return [
+        answer._replace(by_fetch=answer.by_fetch or any(counts[name] > 1 for name in columns(answer)))
+        for answer in answers
+    ]
 
 
 def _warn_if_scaled(answer: Answer, labels: list[Column], shape: tuple[int, ...]) -> None:
-    """Warn of a fetch with one float that may predict a scaled label, and is given as it is."""
+    """Warn of a fetch with few floats that may predict a scaled label, and is given as it is."""
     scaled = [label.name for label in labels if label.kind == "number" and label.changes_numbers]
-    if scaled and shape in ((), (1,)):
+    if scaled and answer.is_array and len(shape) < 2 and prod(shape) <= MAX_QUANTILES:
         python = f"take prograd.data.decode(found[{answer.fetch!r}], {scaled[0]!r}, file)"
         _log.warning(
             "the output %r may predict %s, and is given as the program computes it, not in units of the column; "
@@ -240,9 +249,14 @@ def _asked(name: str, column: Column, shape: tuple[int, ...], *, is_float: bool)
             f"--decode {name}={column.name}: a row of {name!r} has the shape {list(shape)}; the {len(column.values)} "
             f"values of {column.name!r} take a whole number, or a float for each"
         )
-    if column.is_vector or not one:
-        raise UsageError(f"--decode {name}={column.name}: a table of predictions has classes and single numbers alone")
-    return Answer(name, column)
+    if column.is_vector or len(shape) > 1:
+        raise UsageError(
+            f"--decode {name}={column.name}: a table of predictions has classes and numbers, and a row of {name!r} has "
+            f"the shape {list(shape)}"
+        )
+    if one:
+        return Answer(name, column)
+    return Answer(name, None, members=tuple(replace(column, name=str(at)) for at in range(prod(shape))), by_fetch=True)
 
 
 def _label_names(program: pb.ProgramDesc, bound: BoundEntry) -> list[str]:

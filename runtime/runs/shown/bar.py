@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from time import perf_counter
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from runtime.command_line.results import seconds_in_words
 from runtime.command_line.streams import Forgiving, columns
@@ -32,10 +32,10 @@ _DISPLAYED: Final = ("steps", "epoch", "metrics", "left", "rate", "time")  # fro
 class Bar:
     """A bar of steps with the newest metrics, drawn by tqdm, below a line for each epoch."""
 
-    def __init__(self, done: int, total: int) -> None:
+    def __init__(self, done: int, total: int, stream: Literal["stderr", "stdout"] = "stderr") -> None:
         from tqdm import tqdm  # slow to import
 
-        self._file = Forgiving()  # the same for lines above, so that the bar is removed before they are printed
+        self._file = Forgiving(stream)  # the same for lines above, so that the bar is removed before they are printed
         self._done, self._total, self._begin = done, total, perf_counter()
         self._first = done
         self._metrics: Metrics = {}

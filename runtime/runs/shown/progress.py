@@ -33,11 +33,16 @@ class Progress(Protocol):
 
 
 def new_progress(kind: str, log_format: str, done: int, total: int) -> Progress:
-    """Return a display of the kind `auto`, `bar`, `plain` or `none`, for a run at step `done` of `total`."""
+    """Return a display of the kind `auto`, `bar`, `notebook`, `plain` or `none`, for a run at step `done` of `total`.
+
+    That for a notebook is a bar on stdout, because notebooks show stderr as errors.
+    """
     if log_format == "json":
         return Json(quiet=kind == "none")
     if kind == "none":
         return Silent()
+    if kind == "notebook":
+        return Bar(done, total, "stdout")
     if kind == "bar" or (kind == "auto" and is_terminal()):
         return Bar(done, total)
     return Plain(total)

@@ -48,10 +48,10 @@ def _display(session: Session, standing: Standing, *, always: bool) -> Progress 
     """Return a display of the training; None if nobody watches, unless it is shown `always`."""
     from runtime.command_line.streams import is_terminal  # few runs are watched, and these imports cost start-up time
 
-    is_watched = is_terminal() or "ipykernel" in sys.modules
-    if not is_watched and not always:
+    kind = "bar" if is_terminal() else "notebook" if "ipykernel" in sys.modules else "plain" if always else None
+    if kind is None:
         return None
     from runtime.runs.shown.progress import new_progress
 
     total = int(session.states.arrays["total_steps"])
-    return new_progress("bar" if is_watched else "plain", "plain", standing.position.steps, total)
+    return new_progress(kind, "plain", standing.position.steps, total)
