@@ -68,7 +68,7 @@ _WITHOUT_METRICS: Final = ("entry", "steps")
 """Fields of the result of an entry without metrics."""
 
 OF_PARTS: Final = ("part", "scheduler")
-"""Options that only an entry has which does not train."""
+"""Options of entries that do not train."""
 
 
 class Performed(NamedTuple):

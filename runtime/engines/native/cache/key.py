@@ -10,11 +10,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import prograd_proto
-import runtime
 from runtime.codegen.machine import Target
 
-OURS = (runtime.__path__, prograd_proto.__path__)
-"""The folders whose sources determine the code."""
+OURS = ([os.fspath(Path(__file__).parents[3])], prograd_proto.__path__)
+"""The folders whose sources determine the code: `runtime`, and the shared package."""
 
 
 def key_of(target: Target, parts: Sequence[bytes]) -> str:
