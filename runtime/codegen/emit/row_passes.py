@@ -52,9 +52,7 @@ class _Passes:
         self.target, self.kernel, self.again = target, kernel, again
         self.of_rows = kernel.group.row_values
         self.maker = {name: node for node in kernel.group.nodes for name in node.outputs}
-        self.level: dict[str, int] = {}
-        for node in kernel.group.nodes:
-            self._place(node)
+        self.level = kernel.group.passes
         self.passes = [Pass() for _ in range(1 + max(self.level[name] for name in self.maker))]
         self.kept: set[str] = set()
         for node in kernel.group.nodes:
@@ -68,15 +66,6 @@ class _Passes:
                 self.passes[self.level[name]].stored.append(name)
         for number in reversed(range(len(self.passes))):
             self._fill(number)
-
-    def _place(self, node: Node) -> None:
-        """Assign a node to the earliest possible pass: values of rows are available after their pass."""
-        level = 0
-        for name in node.inputs:
-            if name in self.level:
-                is_later = name in self.of_rows and node.outputs[0] not in self.of_rows
-                level = max(level, self.level[name] + is_later)
-        self.level.update(dict.fromkeys(node.outputs, level))
 
     def _fill(self, number: int) -> None:
         """Choose the nodes of a pass, from the last pass back: values that it takes, an earlier pass must keep."""

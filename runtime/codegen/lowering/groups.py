@@ -57,6 +57,22 @@ class Group:
         return self.is_reduced and goes_over_rows(self.domain, self.reduced_axes)
 
     @property
+    def passes(self) -> dict[str, int]:
+        """The number of the pass over a row that computes each tensor, if it processes rows.
+
+        It is the first pass in which all is known: values of rows are available after their pass.
+        """
+        found: dict[str, int] = {}
+        for node in self.nodes:
+            at = 0
+            for name in node.inputs:
+                if name in found:
+                    is_later = name in self.row_values and node.outputs[0] not in self.row_values
+                    at = max(at, found[name] + is_later)
+            found.update(dict.fromkeys(node.outputs, at))
+        return found
+
+    @property
     def is_host(self) -> bool:
         """True if a NumPy kernel computes it."""
         return self.nodes[0].rule is None

@@ -6,7 +6,8 @@ only the element that it overwrites. Otherwise it waits in the arena until the s
 So does a custom kernel with `overwrites_first` write the next value of a loop's carry over the old one.
 
 A large result of pointwise nodes is written over an operand that nothing reads afterwards: the lines of the operand are
-in a cache by then, and other lines would have to come from memory before they are written.
+in a cache by then, and other lines would have to come from memory before they are written. So is the result of the last
+pass over rows: the other passes over a row have read it by then.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from prograd_proto.dtypes import ITEM_BYTES
 from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.nodes import Node, Nodes
-from runtime.codegen.rules import CustomKernel, Pointwise
+from runtime.codegen.rules import CustomKernel, Pointwise, Reduction
 
 if TYPE_CHECKING:
     from runtime.codegen.lowering.lowered_block import LoweredBlock
@@ -57,17 +58,17 @@ def overwritten_operands(block: LoweredBlock, kept: AbstractSet[str]) -> dict[st
     computed: set[str] = set()
     result: dict[str, str] = {}
     for i, (group, names, steps) in enumerate(zip(block.groups, block.stored, block.steps, strict=True)):
-        if _is_pointwise(group) and len(names) == 1 and not (steps.has_runtime_check or steps.is_prepacked):
-            [name] = names
+        name = _written_last(group, names)
+        if name and name not in kept and not (steps.has_runtime_check or steps.is_prepacked):
             found = [
                 old
                 for old in sorted(group.reads & computed - kept)
                 if last_phase[old] < phases.first[i]
                 and last_read[old] == i
                 and _have_equal_bytes(nodes, old, name)
-                and may_overwrite(old, i, i, group, nodes)
+                and _is_read_at_its_element(old, group, nodes)
             ]
-            if found and name not in kept:
+            if found:
                 result[name] = found[0]
         computed.update(() if steps.is_prepacked else names)
         for name in (*names, *group.reads):
@@ -75,10 +76,18 @@ def overwritten_operands(block: LoweredBlock, kept: AbstractSet[str]) -> dict[st
     return result
 
 
-def _is_pointwise(group: Group) -> bool:
-    """Return True if a group consists of pointwise nodes that loop over its domain once."""
-    is_other = group.is_host or group.is_rows or group.is_reduced or group.product is not None or group.is_unfusible
-    return not (is_other or group.prologue)
+def _written_last(group: Group, names: Sequence[str]) -> str:
+    """Return the tensor that a group writes after it has read the operands' elements there; "" if it is another kind.
+
+    `names` are all tensors that it writes. Its other nodes are pointwise, or reduce a row.
+    """
+    if group.is_host or group.product is not None or group.is_unfusible or group.prologue:
+        return ""
+    if not group.is_reduced:
+        return names[0] if len(names) == 1 else ""
+    wide = [name for name in names if name not in group.row_values]
+    passes = group.passes if group.is_rows else {}
+    return wide[0] if len(wide) == 1 and passes.get(wide[0]) == max(passes.values(), default=0) else ""
 
 
 def _have_equal_bytes(block: Nodes, old: str, new: str) -> bool:
@@ -106,7 +115,13 @@ def may_overwrite(old: str, last: int, at: int, group: Group, block: Nodes) -> b
     if last != at:
         return last < at
     is_packed = any(block.root.get(name) == old for node in group.prologue for name in node.inputs)
-    return not (is_packed or group.is_rows or group.takes_epilogue) and all(
+    is_other = is_packed or group.is_rows or group.takes_epilogue
+    return not is_other and _is_read_at_its_element(old, group, block)
+
+
+def _is_read_at_its_element(old: str, group: Group, block: Nodes) -> bool:
+    """Return True if all nodes of a group that read a root read the element that they compute, or reduce."""
+    return all(
         _element_by_element(node, name, group, block)
         for node in group.nodes
         for name in node.inputs
@@ -115,10 +130,12 @@ def may_overwrite(old: str, last: int, at: int, group: Group, block: Nodes) -> b
 
 
 def _element_by_element(node: Node, name: str, group: Group, block: Nodes) -> bool:
-    """Return True if a node that computes an element reads only the same element of the tensor's root."""
-    domain = group.domain if group.row_values.isdisjoint(node.outputs) else block.types[node.outputs[0]].static_shape
+    """Return True if a node reads only that element of the tensor's root for which it is computed, or reduces rows."""
+    is_reduction = group.is_rows and isinstance(node.rule, Reduction)
+    of_domain = is_reduction or group.row_values.isdisjoint(node.outputs)
+    domain = group.domain if of_domain else block.types[node.outputs[0]].static_shape
     same = block.types[name].static_shape == domain and name not in block.views
-    return isinstance(node.rule, Pointwise) and same
+    return (is_reduction or isinstance(node.rule, Pointwise)) and same
 
 
 def last_reads(block: Nodes, groups: Sequence[Group]) -> dict[str, int]:
