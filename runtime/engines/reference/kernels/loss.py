@@ -13,14 +13,17 @@ from runtime.engines.reference.kernels.activation import log1p_of_exp
 from runtime.engines.reference.kernels.chunks import blocks, vectors
 from runtime.engines.reference.kernels.index import count_up
 from runtime.engines.reference.kernels.linalg import as_matrix
+from runtime.engines.reference.kernels.windows import chunks, images_at_once
 from runtime.errors import OutOfRange
 from runtime.kernel import Array, kernel
 from runtime.row_rules import Operands, each_operand
 
 
-def softmax_cross_entropy_scratch(logits: TensorType, labels: TensorType) -> list[TensorType]:
-    rows = (prod(labels.static_shape),)
-    return [logits, TensorType(logits.dtype, rows), TensorType(logits.dtype, rows), TensorType("int64", rows)]
+def softmax_cross_entropy_scratch(logits: TensorType) -> list[TensorType]:
+    rows, classes = prod(logits.static_shape[:-1]), logits.static_shape[-1]
+    at_once = images_at_once(rows, classes, logits.dtype)
+    types = ((logits.dtype, (at_once, classes)), (logits.dtype, (at_once,)), (logits.dtype, (rows,)))
+    return [TensorType(dtype, shape) for dtype, shape in (*types, ("int64", (at_once,)))]
 
 
 def loss_rows(operands: Operands, result: tuple[int, ...], attributes: Mapping[str, Any]) -> bool:
@@ -29,9 +32,17 @@ def loss_rows(operands: Operands, result: tuple[int, ...], attributes: Mapping[s
 
 @kernel(scratch=softmax_cross_entropy_scratch, rows=loss_rows)
 def softmax_cross_entropy(logits: Array, labels: Array, *, reduction: str, out: Array, scratch: list[Array]) -> None:
-    x, labels, shifted = as_matrix(logits), labels.reshape(-1), as_matrix(scratch[0])
-    _, picked, loss, places = scratch
+    x, labels = as_matrix(logits), labels.reshape(-1)
+    shifted, picked, loss, places = scratch
     check_labels(labels, x.shape[1])
+    for rows in chunks(len(x), len(shifted)):
+        count = len(x[rows])
+        take_losses(x[rows], labels[rows], loss[rows], shifted[:count], picked[:count], places[:count])
+    reduce_to(out, loss, reduction)
+
+
+def take_losses(x: Array, labels: Array, loss: Array, shifted: Array, picked: Array, places: Array) -> None:
+    """Write the loss of each row of logits x; the last three arrays are scratch."""
     np.maximum.reduce(x, axis=1, out=picked)
     np.subtract(x, picked[:, None], shifted)
     count_up(places, x.shape[1])
@@ -41,7 +52,6 @@ def softmax_cross_entropy(logits: Array, labels: Array, *, reduction: str, out: 
     np.add.reduce(shifted, axis=1, out=loss)
     np.log(loss, loss)
     np.subtract(loss, picked, loss)
-    reduce_to(out, loss, reduction)
 
 
 def squared_error_scratch(prediction: TensorType) -> list[TensorType]:
