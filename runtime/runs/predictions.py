@@ -149,22 +149,23 @@ class _Script(NamedTuple):
         only: the only feed, if its array has no name.
         bindings: bindings of the steps, each once.
         steps: steps in order, with the first row and the one after the last; further rows of a step repeat the last.
+        is_whole: whether the only step takes the arrays as they are.
         fetches: dtype, shape and bytes of each fetch.
     """
 
     only: str
     bindings: list[BoundEntry]
     steps: list[tuple[BoundEntry, int, int]]
+    is_whole: bool
     fetches: list[tuple[str, np.dtype[np.generic], tuple[int, ...], int]]
 
 
 def _script(session: Session, entry: str, feeds: Mapping[str, Array], arrays: Mapping[str, Array]) -> _Script | None:
     """Return the steps for such arrays, whose fetches these are; None if they need more than copies and steps."""
     bound = session.bindings(entry)[0]
-    by_row = all(fetch.name in bound.row_names and fetch.over == pb.OVER_LAST for fetch in bound.block.fetches)
-    fed = bound.feeds and all(feed.by_row for feed in bound.feeds.values())
+    is_last = all(fetch.over == pb.OVER_LAST for fetch in bound.block.fetches)
     as_fed = all(array.dtype == numpy_dtype(bound.feeds[name].type.dtype) for name, array in feeds.items())
-    if not (by_row and fed and as_fed) or bound.block.updates or session.reads_length(bound):
+    if not (bound.feeds and is_last and as_fed) or bound.block.updates or session.reads_length(bound):
         return None
     rows = session.rows(entry, feeds)
     [(part, shares), *others] = steps_over(session, entry, rows)
@@ -175,8 +176,12 @@ def _script(session: Session, entry: str, feeds: Mapping[str, Array], arrays: Ma
         for _ in range(count):
             start = steps[-1][2] if steps else 0
             steps.append((each, start, min(start + each.rows, len(rows))))
+    is_whole = len(steps) == 1 and len(rows) == steps[0][0].rows
+    by_row = all(feed.by_row for feed in bound.feeds.values()) and bound.row_names.issuperset(arrays)
+    if not (is_whole or by_row):
+        return None
     fetches = [(name, array.dtype, array.shape, array.nbytes) for name, array in arrays.items()]
-    return _Script(next(iter(feeds)), [each for each, _ in shares], steps, fetches)
+    return _Script(next(iter(feeds)), [each for each, _ in shares], steps, is_whole, fetches)
 
 
 def fill(executor: Executor, feeds: Mapping[str, Array], start: int, count: int) -> None:
@@ -196,8 +201,19 @@ def _follow(session: Session, script: _Script, feeds: Mapping[str, Array]) -> di
     with session.states.locks.shared(), session.workspaces.lent(script.bindings) as lent:
         for bound, start, stop in script.steps:
             executor, count = lent.executor(bound), stop - start
-            fill(executor, feeds, start, count)
+            if script.is_whole:
+                _copy(feeds, executor.feeds)
+            else:
+                fill(executor, feeds, start, count)
             session.stepper.step(executor)
+            if script.is_whole:
+                _copy(executor.fetches, found)
+                continue
             for name, array in executor.fetches.items():
                 found[name][start:stop] = array[:count]
     return found
+
+
+def _copy(arrays: Mapping[str, Array], to: Mapping[str, Array]) -> None:
+    for name, out in to.items():
+        np.copyto(out, arrays[name])

@@ -28,6 +28,14 @@ def lookup() -> Program:
     return program
 
 
+def fixed() -> Program:
+    """Two feeds of fixed extents that differ, and a result without rows."""
+    program = Program("fixed")
+    x, y = program.input("x", "float32", (4, 3)), program.input("y", "float32", (3,))
+    program.outputs(sums=x + y, total=ops.sum(x))
+    return program
+
+
 @pytest.fixture
 def followed(monkeypatch):
     """Count predictions without the fast path."""
@@ -49,6 +57,23 @@ def test_every_number_of_rows_gives_the_bits_of_the_first_time(engine, tmp_path,
         fresh = runtime.load(path, engine=engine).predict(second)["prediction"]
         assert found[1].tobytes() == fresh.tobytes() == found[2].tobytes()
         assert found[3].tobytes() == found[0].tobytes()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_arrays_of_fixed_extents_are_a_step_as_they_are(engine, tmp_path, followed):
+    path, rng = tmp_path / "p.pb", np.random.default_rng(0)
+    fixed().compile().save(path)
+    run = runtime.load(path, engine=engine)
+    for _ in range(3):
+        given = {"x": several(rng, 4), "y": several(rng, 1)[0]}
+        found = run.predict(given)
+        np.testing.assert_array_equal(found["sums"], given["x"] + given["y"])
+        fresh = runtime.load(path, engine=engine).predict(given)
+        assert found["total"].tobytes() == fresh["total"].tobytes()
+        assert found["total"].shape == ()
+    assert len(followed) == 1 + 3
+    with pytest.raises(runtime.DataError, match=r"the feed 'x' is float32\[4, 3\], the array given is float32\[5, 3\]"):
+        run.predict({"x": several(rng, 5), "y": several(rng, 1)[0]})
 
 
 def test_an_answer_is_the_callers_own_and_that_of_the_states_as_they_are(tmp_path):
