@@ -56,6 +56,8 @@ SLOW_SECONDS = 1.0
 class Contender:
     """A process that makes steps when it is asked."""
 
+    is_slow = False
+
     def __init__(self, python, name, subject, threads, narrow=False, mixed=""):
         """Start it, and ask for its first steps; narrow ones have to do with AVX2, `mixed` is a dtype or nothing."""
         command = [python, str(Path(__file__).parent / "peers" / "contender.py"), name, subject, str(threads), mixed]

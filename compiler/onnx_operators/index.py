@@ -170,7 +170,8 @@ def _feature_extractor(node: Node) -> Arranged:
 
 
 def _gather_out(call: Call) -> str:
-    return call.add("Gather", call.plain(0), call.plain(1), axis=int(call.attributes["axis"]))
+    indices = _positions(call, 1) if call.tensor(1).dtype == "uint8" else call.plain(1)
+    return call.add("Gather", call.plain(0), indices, axis=int(call.attributes["axis"]))
 
 
 def _positions(call: Call, number: int) -> str:

@@ -11,6 +11,7 @@ hoist_invariants     move what is equal in all iterations of a loop before the l
 batch_products       make products of a scan that its carries do not wait for once, for all iterations
 recompute_in_loops   let the gradient of a loop compute again what the loop would store, for a budget
 fold_constants       compute at compile time the values that are equal in every step
+compute_on_codes/ compute with codes of eight bits where the numbers that they stand for would be computed with
 simplify/            remove ops whose result already exists
 merge_identical      compute identical ops once
 order_ops            run the ops in the order that needs the least memory, among a few

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from compiler.passes.batch_products import batch_products
 from compiler.passes.bind_dimensions import bind_dimensions
+from compiler.passes.compute_on_codes import compute_on_codes
 from compiler.passes.eliminate_dead_ops import eliminate_dead_ops
 from compiler.passes.fake_quantize import fake_quantize
 from compiler.passes.fold_constants import fold_constants
@@ -126,8 +127,17 @@ PASSES = PassTable(
             invalidates={"as built": "ops are replaced by constants"},
         ),
         Pass(
+            compute_on_codes,
+            requires={"folded": "scales and zero points are known if they are constants"},
+            establishes={"on codes": "no op moves numbers of codes, and long chains of them are tables"},
+            invalidates={"as built": "ops are replaced by those of codes"},
+        ),
+        Pass(
             simplify,
-            requires={"folded": "a factor may be folded to 1, and is then removed"},
+            requires={
+                "folded": "a factor may be folded to 1, and is then removed",
+                "on codes": "moves of codes follow each other",
+            },
             establishes={"simplified": "no op returns a tensor that already exists"},
             invalidates={"as built": "ops are removed or replaced by cheaper ones"},
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from prograd_proto import TensorType
 from prograd_proto.dtypes import DTypeName
 from registry.op import op
+from registry.ops.copy import cast
 from registry.ops.fill import gradient_like
 from registry.traits import stops
 from registry.value import Value
@@ -15,13 +16,14 @@ from registry.value import Value
 def gather(x: Value, indices: Value, *, axis: int = 0) -> TensorType:
     """Return the slices of x along `axis` at `indices`, whose axes replace that axis.
 
-    Indices are int32 or int64 and count from 0; a negative or too large index stops the run.
+    Indices are uint8, int32 or int64 and count from 0; a negative or too large index stops the run.
     """
     ...
 
 
 @gather.gradient
 def gather_gradient(x: Value, indices: Value, dy: Value, *, axis: int) -> tuple[Value, None]:
+    indices = cast(indices, dtype="int32") if indices.dtype == "uint8" else indices
     return scatter_add(gradient_like(x, 0.0), indices, dy, axis=axis), None
 
 

@@ -47,6 +47,17 @@ def test_rows_of_any_dtype_are_read(dtype: str):
     check("gather", x, numbers((), "int32", 7), axis=0)
 
 
+@every_target
+@pytest.mark.parametrize("rows", [255, 256, 300])
+def test_bytes_select_elements_of_a_table(rows: int, target):
+    """A table of 256 elements or more has one for each byte, so that nothing is checked."""
+    for dtype in ("uint8", "float32", "float64"):
+        for shape in ((1,), (37,), (3, 5000)):
+            check(
+                "gather", numbers((rows,), dtype, 250), numbers(shape, "uint8", min(rows, 256)), axis=0, target=target
+            )
+
+
 @pytest.mark.thorough
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())

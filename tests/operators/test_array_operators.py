@@ -333,7 +333,7 @@ CALLS = [
     ),
     (
         lambda x, n: ops.gather(x, x),
-        "gather(x: float64[2, 3], indices: float64[2, 3]): indices are int32 or int64, not float64",
+        "gather(x: float64[2, 3], indices: float64[2, 3]): indices are uint8, int32 or int64, not float64",
     ),
     (
         lambda x, n: ops.scatter_add(x > 0.0, n, x > 0.0),

@@ -149,6 +149,8 @@ INDEX = [
     sample("gather", (2, 4, 3), ints((2, 3), 4), axis=-2),
     sample("gather", (4,), Operand((), "int32", "below", 4)),
     sample("gather", (4, 3), ints((0,), 4)),
+    sample("gather", (4, 3), Operand((5,), "uint8", "below", 4)),
+    sample("gather", (256,), Operand((3, 7), "uint8", "below", 256)),
     sample("scatter_add", (4, 3), ints((5,), 4), (5, 3)),
     sample("scatter_add", (2, 4, 3), Operand((2, 3), "int32", "below", 4), (2, 2, 3, 3), axis=1),
     sample("scatter_add", ints((4,), 9), ints((6,), 4), ints((6,), 9), order=0),

@@ -13,7 +13,7 @@ REDUCTIONS = ("set", "add", "max", "min", "mul")
 
 @rule
 def gather(x: TensorType, indices: TensorType, *, axis: int) -> TensorType:
-    return TensorType(x.dtype, _gathered(x, indices, axis))
+    return TensorType(x.dtype, _gathered(x, indices, axis, "uint8"))
 
 
 @rule
@@ -56,14 +56,15 @@ def is_last_index(indices: TensorType, *, shape: Shape, batch_axes: int) -> Tens
     return TensorType("bool", indices.shape[:-1])
 
 
-def _gathered(x: TensorType, indices: TensorType, axis: int) -> Shape:
-    _require_indices(indices)
+def _gathered(x: TensorType, indices: TensorType, axis: int, *more: str) -> Shape:
+    _require_indices(indices, *more)
     axis = normal_axis(axis, x.rank)
     return (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
 
 
-def _require_indices(indices: TensorType) -> None:
-    require(indices.dtype in ("int32", "int64"), f"indices are int32 or int64, not {indices.dtype}")
+def _require_indices(indices: TensorType, *more: str) -> None:
+    dtypes = (*more, "int32", "int64")
+    require(indices.dtype in dtypes, f"indices are {', '.join(dtypes[:-1])} or {dtypes[-1]}, not {indices.dtype}")
 
 
 def _parts(x: Shape, indices: TensorType, batch_axes: int) -> Shape:

@@ -14,7 +14,7 @@ from prograd_proto import TensorType
 from prograd_proto.dtypes import HALVES, ITEM_BYTES
 from runtime.codegen.costs import COPIED_BYTE_CYCLES, INDEXED_ROW_CYCLES, PARTIAL_SUM_CYCLES
 from runtime.codegen.ir import DTYPES, INT64, Index, Type, Value
-from runtime.codegen.ir.words import minimum
+from runtime.codegen.ir.words import convert, minimum, with_lane
 from runtime.codegen.kernels.moves import line
 from runtime.codegen.kernels.nest import leading, over, spread
 from runtime.codegen.kernels.registers import in_register
@@ -31,6 +31,18 @@ MAX_INDEX_RANGES: Final = 8
 
 MIN_SPLIT_ELEMENTS: Final = 1 << 15
 """Elements of all updates below which the rows are not split into ranges."""
+
+BYTES: Final = 256
+"""Number of values that a byte has."""
+
+MIN_TABLE_ELEMENTS: Final = 1 << 12
+"""Least number of elements that a work item takes from a table."""
+
+TABLE_BYTES: Final = 16
+"""Bytes of the vectors that elements of a table are put together in."""
+
+TABLE_ELEMENT_CYCLES: Final = 0.8
+"""Cycles for an element of a table that is in the first-level cache: two loads and a store."""
 
 Operands = Sequence[TensorType | None]
 Combine = Callable[[Value, Value], Value]
@@ -82,6 +94,34 @@ def read_rows(
     items = prod((rows.before, count)[:outer])
     cost = rows.before * count * (INDEXED_ROW_CYCLES + rows.after * element.bits / 8 * COPIED_BYTE_CYCLES)
     return KernelSteps((KernelStep(write, items, cost),), has_runtime_check=True)
+
+
+def read_table(element_type: Type, count: int) -> KernelSteps:
+    """Copy the elements of a table that bytes select; it has one for each of them, so nothing is checked."""
+    items = min(WANTED_ITEMS, -(-count // MIN_TABLE_ELEMENTS))
+
+    def write(context: KernelContext, start: Value, stop: Value) -> None:
+        f, table, bytes_ = context.f, context.inputs[0], context.inputs[1]
+        assert table is not None, "it is read"
+        assert bytes_ is not None, "they are read"
+        table, y = f.cast(table, element_type), f.cast(context.outputs[0], element_type)
+
+        def element(i: Index) -> Value:
+            return f.load(table, convert(f.load(bytes_, i), INT64))
+
+        lanes = TABLE_BYTES * 8 // element_type.bits
+        first, last = (f.index(item) * count // items for item in (start, stop))
+        whole = first + (last - first) // lanes * lanes
+        for i in f.range(first, whole, lanes):
+            x = f.constant(element_type.of(lanes), 0)
+            for lane in range(lanes):
+                x = with_lane(x, lane, element(f.index(i) + lane))
+            f.store(x, y, i)
+        for i in f.range(whole, last):
+            f.store(element(i), y, i)
+
+    cost = count * (TABLE_ELEMENT_CYCLES + element_type.bits / 8 * COPIED_BYTE_CYCLES)
+    return KernelSteps((KernelStep(write, items, cost),))
 
 
 def reduce_rows(
@@ -170,6 +210,8 @@ def gather(
 ) -> KernelSteps:
     x, indices = present(inputs)
     rows, bits = row_blocks(x, attributes["axis"]), Type("unsigned", 8 * ITEM_BYTES[x.dtype])
+    if indices.dtype == "uint8" and rows.before == rows.after == 1 and rows.size >= BYTES:
+        return read_table(bits, prod(indices.static_shape))
     return read_rows(target, bits, prod(indices.static_shape), rows, Lookup((rows.size,)))
 
 

@@ -1,0 +1,155 @@
+"""Chains of pointwise ops of one tensor of codes, whose results are gathered from tables of 256 elements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Final, NamedTuple
+
+from compiler.passes.eliminate_dead_ops import drop_dead_ops
+from compiler.passes.new_tensors import add_tensor, tensor_names
+from prograd_proto import TensorType
+from prograd_proto import program_pb2 as pb
+from prograd_proto.attributes import attribute_message
+from prograd_proto.blocks import BlockAnalysis
+from prograd_proto.dtypes import NUMBERS
+from prograd_proto.tensor_types import tensor_desc
+from runtime.step import effects_of
+from runtime.step.arithmetic import is_pointwise
+
+CODES: Final = 256
+
+MIN_ELEMENTS: Final = 2048
+"""Least number of elements that are gathered from a table."""
+
+CHEAP: Final = {
+    "add": 1, "sub": 1, "mul": 1, "neg": 1, "abs": 1, "maximum": 1, "minimum": 1, "relu": 1, "clip": 2, "cast": 1,
+    "where": 1, "greater": 1, "less": 1, "identity": 0, "dequantize_linear": 3, "div": 10, "sqrt": 10,
+    "quantize_linear": 14,
+}  # fmt: skip
+"""Vector instructions of cheap operators, about; a division counts as ten."""
+
+DEAR: Final = 25
+"""Instructions of other operators, such as exponentials."""
+
+MIN_INSTRUCTIONS: Final = 28
+"""Least instructions of a chain that becomes a table: one that only quantises again is cheaper in registers."""
+
+
+class _Chain(NamedTuple):
+    """The tensor of codes that a tensor is computed from, and the ops on the way, by position."""
+
+    root: str
+    ops: frozenset[int] = frozenset()
+
+
+def tabulate(block: BlockAnalysis) -> None:
+    """Edit a block: the results of long chains are gathered from tables."""
+    chains = _chains(block)
+    chosen = _chosen(block, chains)
+    if not chosen:
+        return
+    writing = _Writing(block)
+    for i, op in enumerate(block.ops):
+        if i in chosen:
+            writing.gather(op, chosen[i])
+        else:
+            writing.ops.append(op)
+    copies = pb.BlockDesc(ops=writing.ops)
+    del block.desc.ops[:]
+    block.desc.ops.extend(copies.ops)
+    block.forget()
+    drop_dead_ops(block)
+
+
+def _chains(block: BlockAnalysis) -> dict[str, _Chain]:
+    """Return the chain of each tensor that depends, element by element, on one tensor of codes."""
+    kept = {tensor.name for tensor in block.tensors if tensor.lifespan}
+    chains = {name: _Chain(name) for name in block.parameter_names if block.types[name].dtype == "uint8"}
+    for i, outputs in enumerate(block.outputs):
+        found = _chain_of(block, i, chains) if kept.isdisjoint((*outputs, *block.inputs[i])) else None
+        for name in outputs:
+            if found is not None:
+                chains[name] = found
+            elif block.types[name].dtype == "uint8":
+                chains[name] = _Chain(name)
+    return chains
+
+
+def _chain_of(block: BlockAnalysis, i: int, chains: Mapping[str, _Chain]) -> _Chain | None:
+    op, [*outputs] = block.ops[i], block.outputs[i]
+    if len(outputs) != 1 or block.blocks[i] or op.random_stream or not is_pointwise(op.type) or effects_of(op.type):
+        return None
+    if any(isinstance(value, tuple) for value in block.kinds[i].attributes.values()):
+        return None
+    shape = block.types[outputs[0]].shape
+    wide = [name for name in block.inputs[i] if name and block.types[name].shape not in ((), (1,))]
+    if not wide or any(name not in chains or block.types[name].shape != shape for name in wide):
+        return None
+    roots = {chains[name].root for name in wide}
+    if len(roots) != 1:
+        return None
+    return _Chain(roots.pop(), frozenset({i}).union(*(chains[name].ops for name in wide)))
+
+
+def _chosen(block: BlockAnalysis, chains: Mapping[str, _Chain]) -> dict[int, _Chain]:
+    """Return the chains that become tables, by the position of their last op."""
+    chosen: dict[int, _Chain] = {}
+    needed = {*block.ends}
+    for i in reversed(range(len(block.ops))):
+        outputs = block.outputs[i]
+        if needed.isdisjoint(outputs):
+            continue
+        chain = chains.get(outputs[0]) if len(outputs) == 1 else None
+        if chain is not None and block.op_types[i] != "dequantize_linear" and _is_worth(block, outputs[0], chain):
+            chosen[i] = chain
+            needed.add(chain.root)
+        else:
+            needed.update(block.inputs[i])
+    return chosen
+
+
+def _is_worth(block: BlockAnalysis, name: str, chain: _Chain) -> bool:
+    shape = block.types[name].shape
+    if any(isinstance(extent, str) for extent in shape) or prod(block.types[name].static_shape) < MIN_ELEMENTS:
+        return False
+    return sum(CHEAP.get(block.op_types[i], DEAR) for i in chain.ops) >= MIN_INSTRUCTIONS
+
+
+class _Writing:
+    """The ops of a block with tables."""
+
+    def __init__(self, block: BlockAnalysis) -> None:
+        self.block, self.ops = block, list[pb.OpDesc]()
+        self.taken = tensor_names(block.desc)
+        self.next_id = 1 + max(block.ids, default=0)
+
+    def gather(self, op: pb.OpDesc, chain: _Chain) -> None:
+        """Append the ops of a table, and the gather in place of the last op of the chain."""
+        codes = pb.SmallTensor(dtype=NUMBERS["uint8"], shape=[CODES], data=bytes(range(CODES)))
+        table = {chain.root: self._tensor(chain.root, "uint8")}
+        value = attribute_message("value", "tensor", codes)
+        self._add(op, "constant", [], [table[chain.root]], [value])
+        for i in sorted(chain.ops):
+            each, [result] = self.block.ops[i], self.block.outputs[i]
+            table[result] = self._tensor(result, self.block.types[result].dtype)
+            names = [table.get(name, name) for name in self.block.inputs[i]]
+            self._add(op, each.type, names, [table[result]], each.attributes)
+        axis = attribute_message("axis", "int", 0)
+        self._add(op, "gather", [table[op.outputs[0]], chain.root], op.outputs, [axis])
+
+    def _tensor(self, name: str, dtype: str) -> str:
+        return add_tensor(self.block.desc, tensor_desc(f"{name}.table", TensorType(dtype, (CODES,))), self.taken)
+
+    def _add(
+        self,
+        op: pb.OpDesc,
+        type: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        attributes: Sequence[pb.AttrDesc] = (),
+    ) -> None:
+        made = pb.OpDesc(id=self.next_id, type=type, inputs=inputs, outputs=outputs, attributes=attributes)
+        made.stage, made.gradient_of, made.location = op.stage, op.gradient_of, op.location
+        self.ops.append(made)
+        self.next_id += 1
