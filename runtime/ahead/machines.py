@@ -36,8 +36,10 @@ MACHINES: Final = {
         ("avx2", "avx512", "avx512_vnni", "avx512_bf16", "sse2"),
         ("x86_64-linux-gnu-gcc", "cc"),
     ),
-    "aarch64-linux": Machine("aarch64-unknown-linux-gnu", ("neon",), ("aarch64-linux-gnu-gcc", "cc")),
-    "aarch64-android": Machine("aarch64-unknown-linux-android", ("neon",), ("aarch64-linux-android-clang",)),
+    "aarch64-linux": Machine("aarch64-unknown-linux-gnu", ("neon", "neon_dotprod"), ("aarch64-linux-gnu-gcc", "cc")),
+    "aarch64-android": Machine(
+        "aarch64-unknown-linux-android", ("neon", "neon_dotprod"), ("aarch64-linux-android-clang",)
+    ),
     "riscv64-linux": Machine("riscv64-unknown-linux-gnu", ("rv64gc",), ("riscv64-linux-gnu-gcc", "cc")),
     "armv7-linux": Machine(
         "armv7-unknown-linux-gnueabihf",

@@ -45,7 +45,7 @@ IN_LINES, LINE_BYTES = 3, 64
 KINDS: Final = {"float32": 1, "float64": 2, "int32": 3, "int64": 4, "uint8": 5}
 """Numbers of the element types that a whole run reads as metrics."""
 
-CPUS: Final = {"avx2": 1, "avx512": 2, "avx512_vnni": 3, "avx512_bf16": 4}
+CPUS: Final = {"avx2": 1, "avx512": 2, "avx512_vnni": 3, "avx512_bf16": 4, "neon_dotprod": 1}
 """Numbers of the instruction sets that `prograd.c` looks for; a machine has the others."""
 
 LAST, MEAN, SUM, TABLE = range(4)

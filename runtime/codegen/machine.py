@@ -1,6 +1,6 @@
 """The target of code: an instruction set, its vector registers, and the caches of this CPU.
 
-There are eight instruction sets and no list of CPUs: code for one is the same on every machine that has it, and so
+There are nine instruction sets and no list of CPUs: code for one is the same on every machine that has it, and so
 are its bits. LLVM gets exactly these features, so it never emits an instruction that was not checked for. The sizes of
 this CPU's caches decide how operands are blocked, which changes the time and no bit. A decision that sets the order of
 additions reads `Target.nominal`, `NOMINAL_L1_BYTES` and `NOMINAL_L2_BYTES` instead: these are the same for all
@@ -210,6 +210,16 @@ INSTRUCTION_SETS: Final = {
     ),
     "avx2": InstructionSet("x86_64", V3_REQUIRED, V3, "haswell", vector_bytes=32, registers=16, fma=True),
     "sse2": InstructionSet("x86_64", ("SSE2",), "+sse2", "nehalem", vector_bytes=16, registers=16, fma=False),
+    "neon_dotprod": InstructionSet(
+        "aarch64",
+        ("ASIMD", "ASIMDDP"),
+        "+neon,+fp-armv8,+dotprod",
+        "neoverse-n1",
+        vector_bytes=16,
+        registers=32,
+        fma=True,
+        has_byte_products=True,
+    ),
     "neon": InstructionSet("aarch64", ("ASIMD",), "+neon,+fp-armv8", "neoverse-n1", 16, registers=32, fma=True),
 }
 """The instruction sets by name, the best of an architecture first. `runtime/engines/choice.py` lists the names too.

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         "native.avx_vnni",
         "native.avx2",
         "native.sse2",
+        "native.neon_dotprod",
         "native.neon",
     ]
     Make = Callable[[pb.ProgramDesc, EngineOptions], Engine]
@@ -143,7 +144,17 @@ ENGINES: dict[str, Make] = {
     "native": _native,
     **{
         f"native.{name}": partial(_native, instructions=name)
-        for name in ("amx", "avx512_bf16", "avx512_vnni", "avx512", "avx_vnni", "avx2", "sse2", "neon")
+        for name in (
+            "amx",
+            "avx512_bf16",
+            "avx512_vnni",
+            "avx512",
+            "avx_vnni",
+            "avx2",
+            "sse2",
+            "neon_dotprod",
+            "neon",
+        )
     },
 }
 """Constructors of the engines by name."""

@@ -226,7 +226,7 @@ def test_the_build_says_what_it_cannot_do(path, tmp_path, capsys):
         "riscv64-linux, armv7-linux, cortex-m7, cortex-m4, wasm32"
     )
     assert refused(capsys, path, "-o", out, "--target", "aarch64-linux", "--cpu", "avx2") == (
-        "compiler: --cpu avx2: aarch64-linux has neon"
+        "compiler: --cpu avx2: aarch64-linux has neon, neon_dotprod"
     )
     assert refused(capsys, path, "-o", out, "--target", "x86_64-linux", "--cpu", "avx2,sse2") == (
         "compiler: --cpu: sets with and without a fused multiply-add have different bits; build two libraries"

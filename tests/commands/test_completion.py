@@ -37,7 +37,7 @@ ASKED = {
     "runtime execute --eng": "--engine",
     "runtime execute p.pb --engine ": (
         "reference native native.amx native.avx512_bf16 native.avx512_vnni native.avx512 "
-        "native.avx_vnni native.avx2 native.sse2 native.neon"
+        "native.avx_vnni native.avx2 native.sse2 native.neon_dotprod native.neon"
     ),
     "runtime execute p.pb --log-format t": "text",
     "runtime execute --seed ": "",

@@ -35,6 +35,7 @@ class Made:
             None if x is None else block.define(name, TensorType(x.dtype.name, x.shape))
             for name, x in zip(names, given, strict=True)
         ]
+        self.write = write
         results = write(*values)
         self.results = [results] if isinstance(results, Value) else list(results)
         self.operands = {name: x for name, x in zip(names, given, strict=True) if x is not None}

@@ -153,7 +153,11 @@ int prograd_set(prograd *self, const char *name, const void *elements, size_t by
   return PROGRAD_OK;
 }
 
-/* Return whether this CPU has the instructions of a library: AVX2, AVX-512, its VNNI or its BF16. */
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
+/* Return whether this CPU has the instructions of a library: AVX2, AVX-512, its VNNI or its BF16; dot products of NEON. */
 static int has_instructions(int64_t cpu) {
 #if defined(__x86_64__) && defined(__GNUC__)
   __builtin_cpu_init();
@@ -164,6 +168,8 @@ static int has_instructions(int64_t cpu) {
     return 0;
   if (cpu > 2 && !__builtin_cpu_supports("avx512vnni")) return 0;
   return cpu < 4 || __builtin_cpu_supports("avx512bf16");
+#elif defined(__aarch64__) && defined(__linux__)
+  return cpu < 1 || (getauxval(AT_HWCAP) >> 20 & 1); /* HWCAP_ASIMDDP */
 #else
   return cpu >= 0;
 #endif

@@ -66,6 +66,11 @@ def test_sets_with_vnni_multiply_four_bytes_by_the_instruction_that_does_not_sat
     assert counted(lines, "{vex}")[0] == (counted(lines, "vpdpbusd")[0] if name == "avx_vnni" else 0)
 
 
+def test_neon_multiplies_four_bytes_by_dot_products_where_it_has_them():
+    assert counted(instructions_of("neon_dotprod", UINT8), "sdot")[0] >= 4
+    assert counted(instructions_of("neon", INT16), "sdot") == [0]
+
+
 @pytest.mark.skipif(EMULATOR is None, reason="needs qemu-aarch64")
 @pytest.mark.parametrize("shape", [(8, 64, 8), (5, 512, 12), (6, 30, 4)], ids=str)
 def test_a_tile_of_neon_has_the_codes_of_the_oracle(tmp_path: Path, shape: tuple[int, int, int]):

@@ -4,7 +4,8 @@ With the codes x and w, their zero points p and q, v = w - 128 and r = q - 128, 
 
     sum (x - p) (w - q) = sum x v - p (sum v - n r) - r sum x
 
-1. `sum x v` is what `vpdpbusd` adds. Padding is p, so it adds nothing to the left side.
+1. `sum x v` is what `vpdpbusd` adds. Padding is p, so it adds nothing to the left side. With `sdot` of NEON, x and p
+   are 128 less throughout, which leaves their difference as it is.
 2. `sum v` is stored behind the words of each row of taps of a panel, when the filter is packed.
 3. `sum x` of each pixel and group is computed once for all panels, as a product with ones, if any r is not 0. Otherwise
    it is multiplied by 0, so that its memory may have any content.
@@ -19,7 +20,7 @@ from typing import Final, NamedTuple
 from runtime.codegen.ir import INT32, UINT8, Function, Value
 from runtime.codegen.ir.words import convert
 from runtime.codegen.kernels.integers.shape import IntegerShape
-from runtime.codegen.kernels.integers.words import SIGN, multiply_add, zero_point
+from runtime.codegen.kernels.integers.words import SIGN, SIGNS, has_signed_products, multiply_add, zero_point
 from runtime.codegen.kernels.steps import KernelContext
 from runtime.codegen.kernels.tiles import DepthLoop, tile
 
@@ -57,6 +58,7 @@ class Corrections:
         """Write the sums of `count` packed rows of `width` words behind them."""
         vector, starts = INT32.of(self.lanes), range(0, width, self.lanes)
         ones = f.constant(vector, ONE)
+        ones = ones ^ SIGNS if has_signed_products(f.target) else ones
         loop = f.loop(0, count, 1, [f.constant(vector, 0) for _ in starts])
         for i, sums in loop:
             row = words + f.index(i) * width
@@ -70,7 +72,8 @@ class Corrections:
         f, lanes, zero = context.f, self.lanes, context.inputs[3]
         assert zero is not None, "the filter has a zero point"
         elements = self.shape.rows.window * self.shape.segments * self.shape.length
-        p = f.splat(convert(zero_point(f, context.inputs[2]), INT32), lanes)
+        p = convert(zero_point(f, context.inputs[2]), INT32)
+        p = f.splat(p - SIGN if has_signed_products(f.target) else p, lanes)
         terms = Terms([], [])
         for j in range(0, count, lanes):
             if self.has_many_zeros:

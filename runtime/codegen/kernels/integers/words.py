@@ -3,9 +3,10 @@
 1. A word is a pair of 16-bit integers. Differences of bytes have nine bits, so two products of them have a sum of 18
    bits. The instruction `pmaddwd` of SSE2, AVX2 and AVX-512 adds the products of pairs. Elsewhere each half of a word
    is widened and multiplied.
-2. Where the target has an instruction for bytes, `vpdpbusd`, a word is four codes of the left operand, or four codes
-   minus 128 of the right one. Its four products and the sum that it adds to are added in 32 bits. `corrections` has
-   the terms that make sums of differences from zero points of these sums.
+2. Where the target has an instruction for bytes, a word is four codes of the left operand, or four codes minus 128 of
+   the right one. Its four products and the sum that it adds to are added in 32 bits. `vpdpbusd` multiplies codes.
+   `sdot` of NEON multiplies signed bytes, so codes of the left operand are made codes minus 128 in registers.
+   `corrections` has the terms that make sums of differences from zero points of these sums.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from runtime.codegen.ir import INT32, UINT8, Function, Index, Type, Value
 from runtime.codegen.ir.words import bits, convert
 from runtime.codegen.machine import Target
 
+INT8: Final = Type("signed", 8)
 INT16: Final = Type("signed", 16)
 
 INSTRUCTIONS: Final = {128: "sse2.pmadd.wd", 256: "avx2.pmadd.wd", 512: "avx512.pmaddw.d.512"}
@@ -25,10 +27,18 @@ INSTRUCTIONS: Final = {128: "sse2.pmadd.wd", 256: "avx2.pmadd.wd", 512: "avx512.
 SIGN: Final = 128
 """Difference between a code of the right operand and the signed byte that stands for it in a word of four."""
 
+SIGNS: Final = -0x7F7F7F80
+"""The word of four signs: it makes a code the byte that is 128 less."""
+
 
 def elements_of_word(target: Target) -> int:
     """Return the number of neighbours of the depth that a word holds."""
     return 4 if target.has_byte_products else 2
+
+
+def has_signed_products(target: Target) -> bool:
+    """Return True if words of four are multiplied as signed bytes: codes of the left operand count 128 less."""
+    return target.has_byte_products and target.architecture == "aarch64"
 
 
 def word_at(f: Function, address: Value, offset: Index, lanes: int) -> Value:
@@ -42,6 +52,11 @@ def word_at(f: Function, address: Value, offset: Index, lanes: int) -> Value:
 def multiply_add(left: Value, right: Value, total: Value, element: Type) -> Value:
     """Return the sums plus the products of words; all are vectors of INT32, and `element` is that of the left words."""
     f, width = total.function, total.type.bits * total.type.lanes
+    if element == UINT8 and has_signed_products(f.target):
+        a, b, name = bits(left ^ SIGNS, INT8), bits(right, INT8), f"llvm.aarch64.neon.sdot.v{total.type.lanes}i32"
+        name = f"{name}.v{a.type.lanes}i8"
+        f.module.declare(f"declare {total.type} @{name}({total.type}, {a.type}, {b.type})")
+        return f.emit(f"call {total.type} @{name}({_typed(total)}, {_typed(a)}, {_typed(b)})", total.type)
     if element == UINT8:
         name = f"llvm.x86.avx512.vpdpbusd.{width}"
         f.module.declare(f"declare {total.type} @{name}({total.type}, {total.type}, {total.type})")
