@@ -23,6 +23,7 @@ from compiler.frontends.channels import first, last
 from compiler.frontends.extents import ONE, Extent, product
 from compiler.frontends.onnx.known.constants import Constant
 from compiler.frontends.onnx.node import Mapping, Node, cast
+from compiler.frontends.reductions import reduced
 from compiler.onnx_operators.conv import FILTER, IMAGE, integer_convolution, window_of
 from compiler.onnx_operators.linalg import integer_product
 from prograd_proto.result_types.integers import MAX_DEPTH
@@ -214,12 +215,49 @@ def _finished(node: Node, sums: Value, as_in_model: Any) -> Arranged:
     return kept(node, as_in_model(ops.maximum(y, zero) if relu else y), node.dtypes[7])
 
 
+def _mul(node: Node) -> Arranged:
+    """Return the product of two tensors of codes: that of differences is exact, and requantised by one factor."""
+    of_x, of_w, of_y = (scalar(node.value(number)) for number in (1, 4, 6))
+    x_zero, w_zero, zero = (scalar(plain(codes(node, number))) for number in (2, 5, 7))
+
+    def product(x: Value, w: Value) -> Value:
+        return ops.requantize(_differences(x, x_zero) * _differences(w, w_zero), of_x, of_w, of_y, zero)
+
+    return kept(node, pointwise(product, codes(node, 0), codes(node, 3)), node.dtypes[7])
+
+
+def _differences(v: Value, zero: Value) -> Value:
+    return ops.cast(v, dtype="int32") - ops.cast(zero, dtype="int32")
+
+
+def _average(node: Node) -> Arranged:
+    """Return the mean of each channel: an exact sum of differences, requantised by one factor with the count in it.
+
+    Images whose extents have symbols are averaged in float32.
+    """
+    of_x, of_y = scalar(node.value(1)), scalar(node.value(3))
+    x_zero, zero = (scalar(plain(codes(node, number))) for number in (2, 4))
+    axes = list(range(2, len(node.shape(0))))
+    count = product([node.shape(0)[axis] for axis in axes])
+
+    def mean(v: Value, places: tuple[int, ...]) -> Value:
+        if count.symbols:
+            numbers = ops.dequantize_linear(v, of_x, x_zero)
+            return ops.quantize_linear(ops.mean(numbers, axis=places, keepdims=True), of_y, zero)
+        sums = ops.cast(ops.sum(_differences(v, x_zero), axis=places, keepdims=True), dtype="int32")
+        return ops.requantize(sums, of_x, node.new(np.float32(1)), of_y * float(count.number), zero)
+
+    return kept(node, reduced(mean, codes(node, 0), axes, keepdim=True), node.dtypes[4])
+
+
 IMPORTS: Final[dict[str, Mapping]] = {
     "MatMulInteger": _matmul_integer,
     "ConvInteger": _conv_integer,
     "prograd.IntegerConv": _conv,
     "prograd.IntegerMatMul": _matmul,
     "prograd.IntegerGemm": _matmul,
+    "prograd.IntegerMul": _mul,
+    "prograd.IntegerAverage": _average,
 }
 
 

@@ -2,7 +2,8 @@
 
 A node `IntegerConv`, `IntegerMatMul` or `IntegerGemm` of the domain `DOMAIN` has the operands of QLinearConv: x, its
 scale and zero point, those of the weight, those of the result, and a bias of int32 or float32. Without a scale of the
-result, the result is float32. Its attributes are those of the node of floats, and `relu`.
+result, the result is float32. Its attributes are those of the node of floats, and `relu`. An `IntegerMul` or an
+`IntegerAverage` has its operands and its result in the same way.
 """
 
 # pyright: basic
@@ -20,6 +21,9 @@ from compiler.frontends.onnx.reading import Tensors
 DOMAIN: Final = "prograd"
 
 OPERATORS: Final = {"Conv": "IntegerConv", "MatMul": "IntegerMatMul", "Gemm": "IntegerGemm"}
+
+BETWEEN: Final = {"Mul": "IntegerMul", "GlobalAveragePool": "IntegerAverage"}
+"""Operators without weights, which have no integers unless their results are quantised."""
 
 MAX_CONV_RANK: Final = 4
 """Axes of images of two dimensions."""
@@ -85,6 +89,8 @@ class _Finder:
 
     def _quantised(self, node: Any) -> Any:
         source, relu = self.makers.get(node.input[0]), False
+        if source is not None and source.op_type in BETWEEN:
+            return self._between(node, source)
         if source is not None and source.op_type == "Relu" and self._is_read_once(source.output[0]):
             source, relu = self.makers.get(source.input[0]), True
         if source is None or source.op_type not in OPERATORS or not self._is_read_once(source.output[0]):
@@ -94,6 +100,19 @@ class _Finder:
             return None
         names = [*operands[:6], node.input[1], node.input[2], *operands[6:]]
         return self._made(source, names, node.output[0], relu=relu)
+
+    def _between(self, node: Any, source: Any) -> Any:
+        """Return the node of an operator without weights, if its operands have one scale each; else None."""
+        pairs = [self._dequantised(name) for name in source.input]
+        if not (self._is_read_once(source.output[0]) and self._is_eight_bit(node) and self._size(node.input[1]) == 1):
+            return None
+        names = [name for pair in pairs for name in pair or ()]
+        if None in pairs or any(self._size(name) != 1 for name in names[1::3]):
+            return None
+        operator = BETWEEN[source.op_type]
+        return self.onnx.helper.make_node(
+            operator, [*names, *node.input[1:3]], [node.output[0]], name=source.name, domain=DOMAIN
+        )
 
     def _is_quantised_later(self, node: Any) -> bool:
         """Return True if the result goes to one QuantizeLinear, which then becomes the node of integers."""

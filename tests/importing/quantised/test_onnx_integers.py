@@ -164,6 +164,58 @@ def test_operators_between_products_take_codes_as_numbers():
     assert (np.abs(found - wanted) > 1e-4).mean() < 0.02
 
 
+def between(operator: str, shapes: list[tuple[int, ...]], signed: bool) -> Any:
+    """Return a model of an operator without weights between pairs, with the scale 0.02 and the zero point 125."""
+    kind = np.int8 if signed else np.uint8
+    values = SCALES | {"xz": kind(-3 if signed else 125), "yz": kind(-28 if signed else 100)}
+    nodes: list[Any] = []
+    for i in range(len(shapes)):
+        nodes.append(node("QuantizeLinear", [f"x{i}", "xs", "xz"], [f"q{i}"]))
+        nodes.append(node("DequantizeLinear", [f"q{i}", "xs", "xz"], [f"d{i}"]))
+    nodes.append(node(operator, [f"d{i}" for i in range(len(shapes))], ["r"]))
+    nodes.append(node("QuantizeLinear", ["r", "ys", "yz"], ["yq"]))
+    nodes.append(node("DequantizeLinear", ["yq", "ys", "yz"], ["y"]))
+    return model(nodes, {f"x{i}": shape for i, shape in enumerate(shapes)}, ["y"], values, 19)
+
+
+@ENGINES
+@pytest.mark.parametrize("signed", [False, True])
+def test_a_product_of_codes_is_of_integers(signed: bool, engine: Any):
+    shapes = [(2, 5, 6, 7), (2, 5, 1, 1)]
+    program = prograd.from_onnx(between("Mul", shapes, signed), integers=True)
+    assert "mul" in [op.type for op in program.block.desc.ops]
+    given = [3 * drawn(*shape) for shape in shapes]
+    x, w = (codes_of(each, SCALES["xs"], 125).astype("i4") - 125 for each in given)
+    wanted = integers.requantized(x * w, SCALES["xs"], SCALES["xs"], SCALES["ys"], np.array(100))
+    found = predicted(program, engine, {}, x0=given[0], x1=given[1])["y"]
+    np.testing.assert_array_equal(found, numbers(wanted, SCALES["ys"], 100))
+
+
+@ENGINES
+@pytest.mark.parametrize("signed", [False, True])
+def test_a_mean_of_channels_is_of_integers(signed: bool, engine: Any):
+    program = prograd.from_onnx(between("GlobalAveragePool", [(2, 5, 6, 7)], signed), integers=True)
+    assert "mean" not in [op.type for op in program.block.desc.ops]
+    x = 3 * drawn(2, 5, 6, 7)
+    sums = (codes_of(x, SCALES["xs"], 125).astype("i4") - 125).sum((2, 3), keepdims=True)
+    one = np.float32(1)
+    wanted = integers.requantized(sums, SCALES["xs"], one, SCALES["ys"] * np.float32(42), np.array(100))
+    found = predicted(program, engine, {}, x0=x)["y"]
+    np.testing.assert_array_equal(found, numbers(wanted, SCALES["ys"], 100))
+
+
+@pytest.mark.parametrize("extent", [4, 9])
+def test_a_mean_of_channels_of_any_extent_is_of_floats(extent: int):
+    source = between("GlobalAveragePool", [(2, 5, "height", 7)], False)  # pyright: ignore[reportArgumentType]: a symbol
+    program = prograd.from_onnx(source, integers=True)
+    assert "mean" in [op.type for op in program.block.desc.ops]
+    x = 3 * drawn(2, 5, extent, 7)
+    mean = numbers(codes_of(x, SCALES["xs"], 125), SCALES["xs"], 125).mean((2, 3), keepdims=True)
+    found = program.compile(height=extent)
+    found = prograd.Run(found).predict({"x0": x})["y"]
+    assert np.abs(found - numbers(codes_of(mean, SCALES["ys"], 100), SCALES["ys"], 100)).max() < 0.12
+
+
 def test_what_is_no_pattern_stays_in_floats():
     nodes, values, _ = quantised("Gemm", drawn(8, 4), False)
     values["bs"] = values["bs"] * 2
