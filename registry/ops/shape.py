@@ -54,6 +54,7 @@ def transpose_gradient(dy: Value, *, axes: tuple[int, ...]) -> Value:
 
 
 @exact
+@repeats
 @op(halves=True)
 def slice(
     x: Value,
@@ -132,6 +133,7 @@ def pad_gradient(x: Value, dy: Value, *, before: tuple[int, ...], after: tuple[i
     return slice(dy, axis=axes, starts=starts, stops=stops, strides=(1,) * len(axes))
 
 
+@repeats
 @op(halves=True)
 def split(x: Value, *, sizes: tuple[int, ...], axis: int = 0) -> list[TensorType]:
     """Return consecutive pieces of x with these sizes along `axis`; the sizes sum to its extent."""

@@ -12,9 +12,10 @@ from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis
 from prograd_proto.tensor_types import tensor_desc
+from registry.op import find_op
 
-MOVES: Final = ("reshape", "transpose", "slice", "broadcast_to", "split", "gather", "max_pool2d")
-"""Operators that move, or choose, elements of their first operand."""
+CHOOSING: Final = ("gather", "max_pool2d")
+"""Operators that choose elements of their first operand, as those with the trait `repeats` repeat or move them."""
 
 LEAST_SCALE: Final = 2.0**-100
 LARGEST_SCALE: Final = 2.0**100
@@ -87,7 +88,7 @@ class _Moving:
 
     def _moves(self, op: pb.OpDesc) -> bool:
         """Move codes, if the operands are numbers of codes with one scale; else remember a concatenation."""
-        if op.type not in (*MOVES, "concat"):
+        if op.type not in (*CHOOSING, "concat") and (op.blocks or not find_op(op.type).traits.repeats):
             return False
         moved = op.inputs if op.type == "concat" else op.inputs[:1]
         found = [self.numbers[name] for name in moved if name in self.numbers]

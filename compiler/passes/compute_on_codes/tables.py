@@ -14,6 +14,7 @@ from prograd_proto.attributes import attribute_message
 from prograd_proto.blocks import BlockAnalysis
 from prograd_proto.dtypes import NUMBERS
 from prograd_proto.tensor_types import tensor_desc
+from registry.op import find_op
 from runtime.step import effects_of
 from runtime.step.arithmetic import is_pointwise
 
@@ -22,15 +23,14 @@ CODES: Final = 256
 MIN_ELEMENTS: Final = 2048
 """Least number of elements that are gathered from a table."""
 
-CHEAP: Final = {
-    "add": 1, "sub": 1, "mul": 1, "neg": 1, "abs": 1, "maximum": 1, "minimum": 1, "relu": 1, "clip": 2, "cast": 1,
-    "where": 1, "greater": 1, "less": 1, "identity": 0, "dequantize_linear": 3, "div": 10, "sqrt": 10,
-    "quantize_linear": 14,
-}  # fmt: skip
-"""Vector instructions of cheap operators, about; a division counts as ten."""
+DIVISIONS: Final = ("div", "quantize_linear")
+"""Operators that divide."""
 
-DEAR: Final = 25
-"""Instructions of other operators, such as exponentials."""
+CLIPPING: Final = ("relu", "relu6")
+"""Operators that take an instruction or two, though their bits depend on the CPU."""
+
+PLAIN_INSTRUCTIONS, DIVISION_INSTRUCTIONS, OTHER_INSTRUCTIONS = 1, 14, 25
+"""Vector instructions of an operator, about: of arithmetic, of a division with its rounding, of an exponential."""
 
 MIN_INSTRUCTIONS: Final = 28
 """Least instructions of a chain that becomes a table: one that only quantises again is cheaper in registers."""
@@ -113,7 +113,14 @@ def _is_worth(block: BlockAnalysis, name: str, chain: _Chain) -> bool:
     shape = block.types[name].shape
     if any(isinstance(extent, str) for extent in shape) or prod(block.types[name].static_shape) < MIN_ELEMENTS:
         return False
-    return sum(CHEAP.get(block.op_types[i], DEAR) for i in chain.ops) >= MIN_INSTRUCTIONS
+    return sum(_instructions(block.op_types[i]) for i in chain.ops) >= MIN_INSTRUCTIONS
+
+
+def _instructions(op_type: str) -> int:
+    if op_type in DIVISIONS:
+        return DIVISION_INSTRUCTIONS
+    is_plain = op_type in CLIPPING or find_op(op_type).traits.exact
+    return PLAIN_INSTRUCTIONS if is_plain else OTHER_INSTRUCTIONS
 
 
 class _Writing:
