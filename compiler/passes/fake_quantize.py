@@ -105,7 +105,7 @@ def _weights(program: BlockAnalyses, dtype: str, keep: Sequence[str]) -> list[st
         raise CompileError("qat: this program trains nothing, so no step learns a range; minimize a loss first")
     states = {state.name: state for state in desc.states}
     try:
-        return weights_of(states, trained, keep, "qat")
+        return weights_of(states, {name for block in trained for name in products_of(block)}, keep, "qat")
     except OpError as error:
         raise CompileError(str(error)) from None
 

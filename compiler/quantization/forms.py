@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from compiler.quantization import integers, quantized
 from compiler.quantization.block_codes import BITS
-from compiler.quantization.products import weights_of
+from compiler.quantization.products import all_products, turned_weights, weights_of
 from compiler.quantization.ranges import ranges
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
@@ -79,11 +79,12 @@ def form_of(
     percentile = calibration.percentile
     if percentile is not None and not MIN_PERCENTILE < percentile <= MAX_PERCENTILE:
         raise OpError(f"quantize: percentile={percentile} is not above {MIN_PERCENTILE} and at most {MAX_PERCENTILE}")
-    chosen = weights_of(program.states, blocks, keep)
+    chosen = weights_of(program.states, {name for block in blocks for name in all_products(block)}, keep)
+    turned = turned_weights(blocks)
     found = ranges(calibration.run, calibration.entry, chosen, calibration.rows, percentile=percentile)
 
     def codes_of(weight: str, array: Any) -> dict[str, Any]:
-        return integers.codes_of(weight, array, found[weight])
+        return integers.codes_of(weight, array, found[weight], is_turned=weight in turned)
 
     return Form(chosen, partial(quantized.values_of, program, chosen), codes_of, integers.multiply_in)
 

@@ -46,14 +46,17 @@ class Range(NamedTuple):
     most: float
 
 
-def codes_of(name: str, array: Any, found: Range) -> dict[str, Any]:
+def codes_of(name: str, array: Any, found: Range, *, is_turned: bool = False) -> dict[str, Any]:
     """Return the arrays that stand for a weight and for the range of its operand, by name.
+
+    Result channels are the last axis, or with `is_turned` the first one: then scales have a second axis of one.
 
     Raises OpError for a weight or a range without a scale.
     """
     if not np.isfinite(array).all():
         raise OpError(f"quantize: {name} has NaN or infinities; keep={name!r} leaves it as it is")
-    largest = np.abs(array).reshape(-1, array.shape[-1]).max(0).astype(np.float32)
+    others = -1 if is_turned else tuple(range(array.ndim - 1))
+    largest = np.abs(array).max(others, keepdims=is_turned).astype(np.float32)
     scales = np.where(largest > 0, largest / np.float32(LARGEST), np.float32(1)).astype(np.float32)
     codes = (np.clip(np.rint(array / scales), -LARGEST, LARGEST) + WEIGHT_ZERO).astype(np.uint8)
     scale, zero = scale_and_zero(name, found)
@@ -83,11 +86,16 @@ def scale_and_zero(name: str, found: Range) -> tuple[Any, int]:
 
 def multiply_in(block: Block, types: Mapping[str, Sequence[TensorType]]) -> None:
     """Let the products of a block multiply codes; `types` are those of the arrays of `codes_of`, by weight."""
-    products = {op.outputs[0] for found in products_of(block.desc).values() for op in found}
+    found = [
+        (op.outputs[0], op.inputs[1], is_turned)
+        for is_turned in (False, True)
+        for each in products_of(block.desc, is_turned=is_turned).values()
+        for op in each
+    ]
     layers = {name: Layer(*parts) for name, parts in read_parts(block, types, PARTS).items()}
     if layers:
-        makers = {op.outputs[0]: op for op in block.desc.ops if op.outputs}
-        multiply_codes(block, layers, {name for name in products if makers[name].inputs[1] in layers})
+        fitting = [each for each in found if each[1] in layers and layers[each[1]].is_turned == each[2]]
+        multiply_codes(block, layers, {result for result, _, _ in fitting})
         whole_weights(block, layers)
 
 

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from compiler.quantization.weight_names import matches
@@ -46,11 +46,23 @@ class Layer(NamedTuple):
     scale: Value
     zero: Value
 
+    @property
+    def is_turned(self) -> bool:
+        """True if products multiply by the transpose of the weight, so that its rows have the scales."""
+        return self.scales.rank > 1
+
+    @property
+    def channel_scales(self) -> Value:
+        """The scales as a vector."""
+        return ops.reshape(self.scales, shape=(-1,)) if self.is_turned else self.scales
+
 
 def weights_of(
-    states: Mapping[str, pb.StateDesc], blocks: Sequence[pb.BlockDesc], keep: Sequence[str], what: str = "quantize"
+    states: Mapping[str, pb.StateDesc], read: Collection[str], keep: Sequence[str], what: str = "quantize"
 ) -> list[str]:
     """Return the weights of products whose operands become integers: parameters but those that `keep` matches.
+
+    `read` are the states that products read as weights.
 
     Raises OpError, which begins with `what`, for a pattern that matches nothing, and if no weight is left.
     """
@@ -58,7 +70,6 @@ def weights_of(
     for pattern in keep:
         if not any(matches(name, pattern) for name in parameters):
             raise OpError(f"{what}: keep={pattern!r} matches no parameter{closest(pattern, parameters)}")
-    read = {name for block in blocks for name in products_of(block)}
     chosen = [
         name
         for name in parameters
@@ -72,21 +83,32 @@ def weights_of(
     return chosen
 
 
-def products_of(block: pb.BlockDesc) -> dict[str, list[pb.OpDesc]]:
-    """Return the products of a block by the state that is their weight."""
+def products_of(block: pb.BlockDesc, *, is_turned: bool = False) -> dict[str, list[pb.OpDesc]]:
+    """Return the products of a block by the state that is their weight, or whose transpose is, with `is_turned`."""
     states = {p.tensor: p.state for p in block.parameters if p.WhichOneof("source") == "state"}
     ranks = {tensor.name: len(shape_of(tensor.shape)) for tensor in block.tensors}
     made: dict[str, list[pb.OpDesc]] = {}
     for op in block.ops:
         is_product = op.type in RANKS and op.stage <= pb.STAGE_FORWARD
-        if is_product and op.inputs[1] in states and ranks[op.inputs[1]] == RANKS[op.type] and _is_plain(op):
+        if is_product and op.inputs[1] in states and ranks[op.inputs[1]] == RANKS[op.type] and _fits(op, is_turned):
             made.setdefault(states[op.inputs[1]], []).append(op)
     return made
 
 
-def _is_plain(op: pb.OpDesc) -> bool:
+def _fits(op: pb.OpDesc, is_turned: bool) -> bool:
     given = attributes_of(op)
-    return not given.get("transpose_a") and not given.get("transpose_b")
+    return not given.get("transpose_a") and bool(given.get("transpose_b")) == is_turned
+
+
+def turned_weights(blocks: Sequence[pb.BlockDesc]) -> set[str]:
+    """Return the states that blocks multiply by as transposes alone, such as those of embeddings."""
+    plain = {name for block in blocks for name in products_of(block)}
+    return {name for block in blocks for name in products_of(block, is_turned=True)} - plain
+
+
+def all_products(block: pb.BlockDesc) -> dict[str, list[pb.OpDesc]]:
+    """Return the products of a block by their weights, those of transposes for weights that have no others."""
+    return products_of(block, is_turned=True) | products_of(block)
 
 
 def multiply_codes(block: Block, layers: Mapping[str, Layer], products: set[str]) -> None:
@@ -190,11 +212,12 @@ def _product(
             x = OPS[each.type](x, **attributes_of(each))
         zero = weight_zero(block)
         if op.type == "matmul":
-            sums = ops.integer_matmul(x, layer.codes, layer.zero, zero)
+            codes = ops.transpose(layer.codes) if layer.is_turned else layer.codes
+            sums = ops.integer_matmul(x, codes, layer.zero, zero)
         else:
             window = {name: given[name] for name in ("stride", "padding", "dilation", "groups")}
             sums = ops.integer_conv2d(x, layer.codes, layer.zero, zero, **window)  # type: ignore[arg-type]
-        scales, shift = _affine(block, name, layer.scales, scaling)
+        scales, shift = _affine(block, name, layer.channel_scales, scaling)
         y = ops.cast(sums, dtype="float32") * (layer.scale * scales)
         return y if shift is None else y + shift
 

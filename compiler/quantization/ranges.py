@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from compiler.quantization.integers import Range
-from compiler.quantization.products import products_of
+from compiler.quantization.products import all_products
 from registry import OpError
 from runtime.rows.orders import Listed
 from runtime.rows.rows import Rows
@@ -50,7 +50,7 @@ def ranges(
 
     Raises OpError for a weight that no product of the entry reads.
     """
-    products = products_of(run.session.bindings(entry)[0].block)
+    products = all_products(run.session.bindings(entry)[0].block)
     unread = [name for name in chosen if name not in products]
     if unread:
         raise OpError(

@@ -102,6 +102,50 @@ def test_what_is_quantised_is_evaluated_on_the_rows_that_the_training_was(
         small.train()
 
 
+def tied() -> Program:
+    """Words whose scores are products with the transpose of their embeddings."""
+    program = Program("tied", seed=2)
+    word = program.input("word", "int64", ("batch",))
+    table = program.parameter("table", (20, 16), initial=prograd.normal(1.0))
+    x = ops.relu(layers.dense(ops.gather(table, word), "hidden", 16))
+    program.outputs(scores=ops.matmul(x, table, transpose_b=True), rows=ops.gather(table, word))
+    return program
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_a_weight_that_is_read_transposed_has_a_scale_for_each_row(engine: Any):
+    rows = {"word": np.arange(20)}
+    whole = prograd.Run(tied().compile(batch=20), engine=engine)
+    before, table = whole.predict(rows), np.array(whole.state["table"])
+    program = tied()
+    program.quantize("int8", run=whole, rows=rows)
+    small = prograd.Run(program.compile(batch=20), engine=engine)
+    scales = np.abs(table).max(1, keepdims=True) / np.float32(127)
+    np.testing.assert_array_equal(small.state["table.scales"], scales)
+    codes = np.rint(table / scales)
+    np.testing.assert_array_equal(small.state["table.codes"], (codes + 128).astype("u1"))
+    after = small.predict(rows)
+    np.testing.assert_array_equal(after["rows"], codes.astype("f4") * scales)
+    assert [op.type for op in program.block.desc.ops].count("integer_matmul") == 2
+    apart = np.abs(after["scores"] - before["scores"]).max()
+    assert 0 < apart < 0.03 * np.abs(before["scores"]).max()
+
+
+def test_a_weight_that_is_read_both_ways_has_integers_where_columns_are_results():
+    program = Program("both", seed=2)
+    x = program.input("x", "float32", ("batch", 16))
+    w = program.parameter("w", (16, 16), initial=prograd.normal(1.0))
+    program.outputs(y=ops.matmul(ops.matmul(x, w), w, transpose_b=True))
+    run = prograd.Run(program.compile(batch=8))
+    again = Program("both", seed=2)
+    x = again.input("x", "float32", ("batch", 16))
+    w = again.parameter("w", (16, 16), initial=prograd.normal(1.0))
+    again.outputs(y=ops.matmul(ops.matmul(x, w), w, transpose_b=True))
+    again.quantize("int8", run=run, rows={"x": RNG.normal(size=(8, 16)).astype("f4")})
+    kinds = [op.type for op in again.block.desc.ops]
+    assert kinds.count("integer_matmul") == kinds.count("matmul") == 1
+
+
 def test_codes_and_ranges_are_these():
     run = prograd.load("net.pb")
     run.load("t.safetensors")
