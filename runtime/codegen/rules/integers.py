@@ -13,6 +13,7 @@ from runtime.codegen.ir import FLOAT32, INT32, UINT8, Value
 from runtime.codegen.ir.words import bits, convert, minimum, where
 from runtime.codegen.kernels.integers.convolution import Convolution
 from runtime.codegen.kernels.integers.depthwise import Depthwise
+from runtime.codegen.kernels.integers.depthwise_words import DepthwiseWords
 from runtime.codegen.kernels.integers.shape import IntegerShape, shape_of_convolution, shape_of_product
 from runtime.codegen.kernels.steps import KernelSteps
 from runtime.codegen.machine import Target
@@ -85,6 +86,7 @@ def convolution(
 
 def _steps(target: Target, shape: IntegerShape, zero: TensorType) -> KernelSteps:
     kind = Depthwise if Depthwise.applies(shape) else Convolution
+    kind = DepthwiseWords if DepthwiseWords.applies(target, shape) else kind
     return kind(target, shape, has_many_zeros=zero.nbytes > 1).steps()
 
 
