@@ -152,7 +152,8 @@ class _Rewriting:
 
     def _matmul(self, node: Any, names: list[str]) -> bool:
         a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = names[:8]
-        if not self._are_stored(b, b_scale):
+        is_of_activations = self.keeps_dynamic and self._are_stored(a_scale, b_scale)
+        if not self._are_stored(b, b_scale) and not is_of_activations:
             return False
         read = [self._float(a, a_scale, a_zero), self._float(b, b_scale, b_zero, axis=-1)]
         self._quantise(self._add(node, "MatMul", read), scale, zero, node.output[0])

@@ -192,6 +192,25 @@ def test_a_product_of_codes_is_of_integers(signed: bool, engine: Any):
 
 
 @ENGINES
+def test_a_quantised_product_of_activations_is_of_integers(engine: Any):
+    values = SCALES | {"xz": np.uint8(125), "yz": np.uint8(100)}
+    nodes = [
+        *(node("QuantizeLinear", [f"x{i}", "xs", "xz"], [f"q{i}"]) for i in range(2)),
+        node("QLinearMatMul", ["q0", "xs", "xz", "q1", "xs", "xz", "ys", "yz"], ["yq"]),
+        node("DequantizeLinear", ["yq", "ys", "yz"], ["y"]),
+    ]
+    shapes = [(3, 5, 16), (3, 16, 7)]
+    source = model(nodes, {f"x{i}": shape for i, shape in enumerate(shapes)}, ["y"], values, 19)
+    program = prograd.from_onnx(source, integers=True)
+    assert {"integer_matmul"} == {op.type for op in program.block.desc.ops if "matmul" in op.type}
+    given = [2 * drawn(*shape) for shape in shapes]
+    sums = integers.product(*(codes_of(each, SCALES["xs"], 125) for each in given), 125, np.array(125))
+    wanted = integers.requantized(sums, SCALES["xs"], SCALES["xs"], SCALES["ys"], np.array(100))
+    found = predicted(program, engine, {}, x0=given[0], x1=given[1])["y"]
+    np.testing.assert_array_equal(found, numbers(wanted, SCALES["ys"], 100))
+
+
+@ENGINES
 @pytest.mark.parametrize("signed", [False, True])
 def test_a_mean_of_channels_is_of_integers(signed: bool, engine: Any):
     program = prograd.from_onnx(between("GlobalAveragePool", [(2, 5, 6, 7)], signed), integers=True)
