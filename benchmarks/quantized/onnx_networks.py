@@ -90,6 +90,7 @@ def quantised(name: str, folder: Path) -> Iterator[tuple[str, Path, tuple[int, .
     torch, tools = import_module("torch"), import_module("onnxruntime.quantization")
     torch.manual_seed(0)
     module, shape = NETWORKS[name](torch)
+    _normalise(torch, module, shape)
     whole, ready = folder / f"{name}.onnx", folder / f"{name}_ready.onnx"
     logging.disable(logging.WARNING)
     with warnings.catch_warnings():
@@ -109,6 +110,16 @@ def quantised(name: str, folder: Path) -> Iterator[tuple[str, Path, tuple[int, .
             quant_format=tools.QuantFormat.QDQ,
         )
         yield weights, to, shape
+
+
+def _normalise(torch: Any, module: Any, shape: tuple[int, ...]) -> None:
+    """Give batch normalisation the statistics of random rows, so that signals do not vanish in deep networks."""
+    for each in module.modules():
+        if isinstance(each, torch.nn.BatchNorm2d):
+            each.momentum = None  # the mean over all rows
+    with torch.no_grad():
+        for seed in range(CALIBRATION_ROWS):
+            module.train()(torch.tensor(rows((4, *shape[1:]), seed)))
 
 
 class _Reader:
