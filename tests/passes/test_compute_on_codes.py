@@ -174,3 +174,39 @@ def test_the_pass_changes_nothing_more_when_it_runs_again():
     before = desc.SerializeToString(deterministic=True)
     run_passes(desc, PASSES.only("compute_on_codes"))
     assert desc.SerializeToString(deterministic=True) == before
+
+
+def drawn_chain(seed: int, *given: Value) -> list[Value]:
+    """Return results of random ops of codes and their numbers."""
+    rng = np.random.default_rng(seed)
+    scales = (0.1, 0.25, 0.03)
+    values = [numbers(c, scales[rng.integers(3)], int(rng.integers(0, 256))) for c in given]
+
+    def other(x: Value) -> Value:
+        alike = [value for value in values if value.shape == x.shape]
+        return alike[rng.integers(len(alike))]
+
+    steps: list[Build] = [
+        lambda x: numbers(codes(x, scales[rng.integers(3)], 7), scales[rng.integers(3)], 7),
+        lambda x: numbers(codes(x)),
+        lambda x: ops.transpose(x, axis=tuple(rng.permutation(3).tolist())),
+        lambda x: ops.reshape(x, shape=(int(x.shape[2]), int(x.shape[0]), int(x.shape[1]))),
+        lambda x: x[:, ::-1, 1:],
+        lambda x: ops.concat(x, other(x), axis=int(rng.integers(3))),
+        lambda x: ops.split(x, sizes=(1, int(x.shape[2]) - 1), axis=2)[1],
+        lambda x: x * other(x),
+        lambda x: ops.tanh(x) + x,
+        lambda x: ops.relu(x - 1.0),
+        lambda x: ops.exp(-ops.abs(x)) / 3.0,
+    ]
+    for _ in range(int(rng.integers(3, 12))):
+        values.append(steps[rng.integers(len(steps))](values[rng.integers(len(values))]))
+    return [codes(x, 0.2, 100) if rng.random() < 0.6 else x for x in values[-3:]]
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(3, 200))]
+)
+def test_random_chains_keep_their_bits(seed: int):
+    given = ("uint8", (4, 24, 30))
+    block_after("compute_on_codes", lambda *c: drawn_chain(seed, *c), given, given)
