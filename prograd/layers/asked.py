@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from inspect import signature
+from inspect import Parameter, Signature, signature
 from typing import Final, NoReturn, ParamSpec, TypeVar
 
 from prograd import OpError, Program, Value, initialisers
@@ -37,11 +37,19 @@ def layer(function: Callable[P, R]) -> Callable[P, R]:
         try:
             taken.bind(*args, **kwargs)
         except TypeError as error:
-            form = f"{function.__name__}({', '.join(known)})"
-            raise OpError(f"{function.__name__}: {error}; its arguments are {form}") from None
+            raise OpError(
+                f"{function.__name__}: {error}; its arguments are {_form(taken, function.__name__)}"
+            ) from None
         return function(*args, **kwargs)
 
     return call
+
+
+def _form(taken: Signature, name: str) -> str:
+    """Return a call with the names of all arguments, in which `*` stands before those that go by name."""
+    by_name = [p.name for p in taken.parameters.values() if p.kind is Parameter.KEYWORD_ONLY]
+    names = [f"*, {p}" if p in by_name[:1] else p for p in taken.parameters]
+    return f"{name}({', '.join(names)})"
 
 
 def program_of(what: str, x: Value) -> Program:

@@ -5,7 +5,7 @@ A source has a cursor, which tells the position of the next rows. Checkpoints ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -43,8 +43,12 @@ class Iterated:
     Seeking reads all earlier rows: from the start where a function makes the iterator, else from the present position.
     """
 
-    def __init__(self, batches: Batches | Callable[[], Batches]) -> None:
-        """Begin with `batches`, an iterable, or a function without arguments that returns one from its start."""
+    def __init__(self, batches: Batches | Callable[[], Batches], feeds: Sequence[str] = ()) -> None:
+        """Begin with `batches`, an iterable, or a function without arguments that returns one from its start.
+
+        `feeds` are the names of arrays in batches that are tuples.
+        """
+        self._feeds = feeds
         self._make = batches if callable(batches) else None
         self._batches: Iterator[Mapping[str, object]] = iter(batches() if callable(batches) else batches)
         self._taken = 0  # number of batches that are used up
@@ -84,7 +88,7 @@ class Iterated:
                 given = next(self._batches, None)
                 if given is None:
                     return {}
-                self._batch = _arrays(given)
+                self._batch = _arrays(given, self._feeds)
             count = len(next(iter(self._batch.values())))
             start, stop = min(self._used, count), min(self._used + rows, count)
             found = {name: array[start:stop] for name, array in self._batch.items()}
@@ -96,20 +100,28 @@ class Iterated:
                 return found
 
 
-def as_source(data: object) -> Source:
-    """Return a source, or one from an iterator or a function that makes one; raise UsageError for anything else."""
+def as_source(data: object, feeds: Sequence[str]) -> Source:
+    """Return a source, or one from an iterator or a function that makes one; raise UsageError for anything else.
+
+    `feeds` are the names of arrays in batches that are tuples.
+    """
     if isinstance(data, Source):
         return data
     if callable(data) or isinstance(data, Iterable):
-        return Iterated(cast(Any, data))
+        return Iterated(cast(Any, data), feeds)
     raise UsageError(
         f"data is of type {type(data).__name__}: give a split by its name, an array per feed, "
         "an iterator of such mappings, or a source that has take, seek and cursor"
     )
 
 
-def _arrays(given: object) -> dict[str, Array]:
-    given = by_feed(given)
+def _arrays(given: object, feeds: Sequence[str]) -> dict[str, Array]:
+    """Return a batch by feed; a tuple, or a list as DataLoader of PyTorch gives, has an array for each of `feeds`."""
+    if isinstance(given, tuple | list):
+        items = cast(Sequence[object], given)
+        if len(items) == len(feeds) and all(hasattr(item, "dtype") for item in items):
+            given = dict(zip(feeds, items, strict=True))
+    given = by_feed(cast(object, given))
     if not isinstance(given, Mapping):
         raise DataError(f"the iterator gives what is of type {type(given).__name__}, and not arrays by feed")
     arrays = {str(name): np.asarray(values) for name, values in cast(Mapping[Any, Any], given).items()}

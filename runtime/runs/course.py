@@ -16,7 +16,14 @@ from runtime.entries import BoundEntry
 from runtime.errors import DataError, UsageError
 from runtime.rows.rows import Rows
 from runtime.runs.metrics import Metrics, scalar_fetches
-from runtime.runs.raw.in_memory import data_by_feed, fold_rows, is_of_known_length, split_rows, validation_rows
+from runtime.runs.raw.in_memory import (
+    data_by_feed,
+    feeds_in_order,
+    fold_rows,
+    is_of_known_length,
+    split_rows,
+    validation_rows,
+)
 from runtime.runs.session import Session
 from runtime.runs.states import States
 from runtime.runs.watching.calls import reduced_settings, require_callbacks, with_judged
@@ -49,8 +56,8 @@ class TrainingOptions(NamedTuple):
             many more, unless it goes on with an interrupted call on the same rows; otherwise this is the total.
         steps: number of steps, in place of epochs.
         data: another split; or rows in memory: an array per feed, a frame of pandas or polars with a column per feed,
-            or a tuple (x, y) in the order of the program's inputs; or an iterator of such mappings, a function that
-            returns one, or a `Source`: see docs/data.md.
+            or a tuple (x, y) in the order of the program's inputs; or an iterator of such mappings or tuples, as a
+            DataLoader of PyTorch, a function that returns one, or a `Source`: see docs/data.md.
         validation_data: rows in memory, or a split, to evaluate on at the end of each epoch.
         validation_split: share of the rows in memory to evaluate on instead, between 0 and 1. With `shuffle` the seed
             chooses them; otherwise they are the last rows.
@@ -159,7 +166,8 @@ def course_of(session: Session, options: TrainingOptions) -> Course:
         bindings, lengths, rows = session.steps(entry, session.rows(entry, data))
     else:
         bindings = session.bindings(entry)
-        lengths, rows = bindings[:1], _streamed(asked, bindings[0], options, desc.epochs)
+        feeds = feeds_in_order(session, entry)
+        lengths, rows = bindings[:1], _streamed(asked, bindings[0], feeds, options, desc.epochs)
     first = bindings[0]
     if not session.trains(first):
         raise UsageError(
@@ -339,12 +347,12 @@ def last_batch(
     return None
 
 
-def _streamed(data: object, first: BoundEntry, options: TrainingOptions, epochs: int) -> Streamed:
-    """Return the rows of a source, an epoch of which has the requested number of steps."""
+def _streamed(data: object, first: BoundEntry, feeds: Sequence[str], options: TrainingOptions, epochs: int) -> Streamed:
+    """Return the rows of a source, an epoch of which has the requested number of steps; `feeds` are in order."""
     from runtime.rows.source import as_source  # few runs have a source, and the import costs start-up time
     from runtime.rows.streamed import Streamed
 
-    source = as_source(data)
+    source = as_source(data, feeds)
     per_epoch = options.steps_per_epoch or options.steps
     if per_epoch is None or not (options.steps or options.epochs or epochs):
         raise UsageError(

@@ -15,7 +15,7 @@ from prograd import Program, adam, layers, metrics, ops
 from runtime.__main__ import main as runtime
 
 X, Y = np.ones((64, 64), np.float32), np.zeros(64, np.int64)
-DENSE = "dense(x, name, size, bias, initial, bias_decay_scale)"
+DENSE = "dense(x, name, size, *, bias, initial, bias_decay_scale)"
 
 
 class Given:

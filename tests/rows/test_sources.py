@@ -52,6 +52,17 @@ def test_rows_of_an_iterator_train_to_the_bits_of_the_same_rows_in_memory(path):
         assert [type(event).__name__ for event in events].count("EpochEnd") == 1
 
 
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_batches_without_names_have_the_order_of_the_inputs(path, kind):
+    wanted, run = runtime.load(path), runtime.load(path)
+    list(wanted.events(data=batches, steps=9))
+    list(run.events(data=lambda: (kind(part.values()) for part in batches()), steps=9))
+    assert run.states.sha256() == wanted.states.sha256()
+    sentence = f"the rows are of type {kind.__name__}; name the feed of each array, as in {{'x': x, 'label': label}}"
+    alone = (kind([part["x"]]) for part in batches())
+    assert refused(runtime.UsageError, lambda: list(runtime.load(path).events(data=alone, steps=9))) == sentence
+
+
 def test_an_epoch_of_a_source_has_the_steps_that_it_is_given(path):
     run = runtime.load(path)
     events = list(run.events(data=batches, steps_per_epoch=6))

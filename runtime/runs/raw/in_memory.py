@@ -36,7 +36,7 @@ def data_by_feed(session: Session, entry: str, data: object) -> object:
     """
     if session.names and isinstance(data, dict):
         data = session.named(cast(dict[str, object], data))
-    feeds = _feeds(session, entry)
+    feeds = feeds_in_order(session, entry)
     if isinstance(data, tuple):
         named = _named(feeds, cast(tuple[object, ...], data))
         session.column_order.note(named)
@@ -149,7 +149,7 @@ def _for_entry(
     return {name: values for name, values in data.items() if name in wanted or name not in known}
 
 
-def _feeds(session: Session, entry: str) -> list[str]:
+def feeds_in_order(session: Session, entry: str) -> list[str]:
     """Return the feeds of an entry, in the order in which the program declares its inputs."""
     wanted = session.bindings(entry)[0].feeds
     source = session.program.blocks[find_entry(session.program, entry).source_block]
