@@ -156,10 +156,18 @@ def _said(column: Column) -> Iterator[str]:
         yield "two floats: the number, and 1 where it was missing"
     if column.fill is not None:
         yield f"missing values are {column.fill!r}"
+    if column.kind == "text" and not column.tokenizer:
+        yield from _text(column)
+
+
+def _text(column: Column) -> Iterator[str]:
+    """Return lines about texts of hashes, words or bytes."""
     if column.buckets:
         yield f"text: hashes of words, from 1 to {column.buckets - 1}"
-    elif column.kind == "text" and not column.values and not column.tokenizer:
+    elif not column.values:
         yield "text: each byte and 1" + (", then 0" if column.length else "")
+    count = column.buckets or (len(column.values) + 2 if column.values else 257)
+    yield f"an embedding of them takes count={count}"
 
 
 def _fitted(column: Column) -> Iterator[str]:

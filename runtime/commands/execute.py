@@ -168,7 +168,8 @@ def _hint(options: argparse.Namespace, run: Run, entry: str, printed: list[str],
     """Log how to see predictions, unless metrics or files are what is asked for."""
     from runtime.commands.arrays.hints import hint_at_outputs  # reads the encoding, which quiet commands need not
 
-    is_shown = bool(options.fetch or options.decode or options.expect or len(fields) > len(_WITHOUT_METRICS))
+    asked = (options.fetch, options.decode, options.expect, options.save, options.in_place, options.trace)
+    is_shown = any(asked) or len(fields) > len(_WITHOUT_METRICS)
     printed = [name for name in printed if name not in asked_columns(options.decode)]
     hint_at_outputs(run, entry, printed, options.say, is_shown=is_shown)
 

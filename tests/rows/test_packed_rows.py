@@ -443,6 +443,17 @@ def test_a_file_that_was_not_packed_or_lies_is_one_sentence(here):
             prograd.data.decode([0], "x", "rows.safetensors")
 
 
+@pytest.mark.parametrize(
+    ("option", "count"), [({"words": ["text"]}, 6), ({"text": ["text"]}, 257), ({"hash": {"text": 64}}, 64)]
+)
+def test_show_tells_the_count_of_an_embedding(here, capsys, option: dict[str, object], count: int):
+    prograd.data.pack({"text": ["a cat", "a dog and"]}, "texts.safetensors", **option)
+    assert compiler_main(["data", "show", "texts.safetensors"]) == 0
+    assert f"  an embedding of them takes count={count}\n" in capsys.readouterr().out
+    numbers = np.concatenate(prograd.data.encode({"text": ["dog zzz \xff"]}, "texts.safetensors")["text"])
+    assert numbers.max() < count
+
+
 def test_show_prints_arrays_and_how_they_were_made(here, capsys):
     assert pack(*OPTIONS, "--standardise", "age", "--join", "x=age,height", "--by", "time=height") == 0
     capsys.readouterr()
