@@ -36,6 +36,7 @@ from runtime.runs.events import Event
 from runtime.runs.interrupts import Interrupted, Interrupts
 from runtime.runs.metrics import scalar_fetches
 from runtime.runs.overtime import Overtime
+from runtime.runs.raw.decoding import Decoding
 from runtime.runs.run import Run
 from runtime.runs.shown.progress import Progress, new_progress
 from runtime.runs.untrained import warn_if_untrained
@@ -364,7 +365,8 @@ def _write_table(
             agree_on_rows(run.session.group, run.session.rows(entry, rows))
         else:
             agree_on_table(run.session.group, table)
-    asked = Asked(options.out, table, rows, options.id, decode, [name for name in fetch if name not in decode])
+    shown = [name for name in fetch if name not in decode]
+    asked = Asked(options.out, table, rows, options.id, Decoding(run.session, decode), shown)
     count = predict_to_file(run, entry, asked, force=options.force, between=between)
     return {}, [("entry", entry), ("rows", count)]
 

@@ -105,7 +105,10 @@ class Data:
 
         if (stored := Encoding.of_program(self._program)) is not None:
             return stored
-        names = matching(self._program.data.file, [file.path for file in self._program.files])
+        names = matching(self._program.data.file, [file.path for file in self._program.files]) if self.exists else []
+        if not names:
+            what = f"the program {self._program.name!r} has no rows that say how values become numbers"
+            raise DataError(f"{what}; pack them by compiler data pack, and name the file by program.data")
         file = self._folder / names[0]
         with verified(self._program, self._folder, names[0]) as reader:
             metadata = metadata_of(file, reader)

@@ -132,3 +132,20 @@ def test_quantiles_are_decoded_number_by_number(capsys: pytest.CaptureFixture[st
     assert Path("o.csv").read_text().splitlines()[0] == "row,quantiles.0,quantiles.1,quantiles.2"
     values = np.loadtxt("o.csv", delimiter=",", skiprows=1)[:, 1:]
     np.testing.assert_allclose(values, prograd.data.decode(scaled, "price", "rows.safetensors"), rtol=1e-6)
+
+
+def test_bytes_become_texts_in_tables_and_need_no_packed_rows(capsys: pytest.CaptureFixture[str]):
+    program = Program("bytes", seed=1)
+    program.outputs(text=program.input("x", "uint8", ("batch", 4)))
+    program.compile(batch=(2, 1)).save("bytes.pb")
+    np.save("x.npy", np.frombuffer(b"abcdef\0\0", np.uint8).reshape(2, 4))
+    words = ["execute", "bytes.pb", "-q", "--entry", "predict", "--feed", "x=@x.npy"]
+    assert main([*words, "--decode", "text=utf-8", "--out", "o.csv"]) == 0
+    assert Path("o.csv").read_text() == "row,text\n0,abcd\n1,ef\n"
+    capsys.readouterr()
+    for more in ([], ["--out", "p.csv"]):
+        assert main([*words, "--decode", "text=name", *more]) == 4
+        assert capsys.readouterr().err == (
+            "runtime: the program 'bytes' has no rows that say how values become numbers; pack them by compiler data "
+            "pack, and name the file by program.data\n"
+        )

@@ -32,6 +32,7 @@ from runtime.rows.tables.piece import PIECE_ROWS, Piece, with_rows_before
 from runtime.rows.tables.read_table import table_pieces
 from runtime.runs.evaluation import run_over
 from runtime.runs.raw.answers import Answer, answers_of
+from runtime.runs.raw.decoding import Decoding
 from runtime.runs.raw.image_rows import ImageRows
 from runtime.runs.raw.raw_rows import RawRows
 from runtime.runs.run import Run
@@ -57,7 +58,7 @@ class Asked(NamedTuple):
             arrays.
         feeds: arrays for the feeds, or the name of a split; unused with `table`.
         ids: column of the table that names its rows; None for the one called "id", or else the number of the row.
-        decode: columns by fetch, in place of those that the program tells.
+        decode: columns by fetch, in place of those that the program tells, and fetches of bytes.
         fetch: names of the fetches to write; all if there are none.
     """
 
@@ -65,7 +66,7 @@ class Asked(NamedTuple):
     table: Path | None
     feeds: Mapping[str, object] | str | None
     ids: str | None
-    decode: Mapping[str, str]
+    decode: Decoding
     fetch: Sequence[str]
 
 
@@ -100,7 +101,7 @@ def _of_table(run: Run, entry: str, asked: Asked, between: Between) -> Iterator[
     """Yield the columns of predictions for the pieces of a table."""
     path = asked.table
     assert path is not None, "asked for rows of a table"
-    rows = RawRows(run.session, entry, asked.decode)
+    rows = RawRows(run.session, entry, asked.decode.columns)
     answers = _chosen(rows.answers, entry, asked.fetch)
     ids = asked.ids or (ID if ID not in rows.names else None)
     wanted = [*rows.names, *([ids] if ids else [])]
@@ -119,7 +120,7 @@ def _of_table(run: Run, entry: str, asked: Asked, between: Between) -> Iterator[
         except DataError as error:
             raise DataError(f"{path}: {error}") from None
         if feeds is not None:
-            yield fields_of(named, answers, _predicted(run, entry, feeds, between))
+            yield fields_of(named, answers, asked.decode.with_texts(_predicted(run, entry, feeds, between)))
     series = rows.encoding.series
     if not found and series is not None:
         raise DataError(f"{path}: {series.no_window(done, targets=False)}")
@@ -131,7 +132,7 @@ def _of_images(run: Run, entry: str, asked: Asked, between: Between) -> Iterator
     assert folder is not None, "asked for images"
     if asked.ids is not None:
         raise UsageError(f"--id {asked.ids} names a column of a table, and images have the names of their files as id")
-    images = ImageRows(session, entry, asked.decode)
+    images = ImageRows(session, entry, asked.decode.columns)
     answers = _chosen(images.answers, entry, asked.fetch)
     paths = image_paths(folder)
     step = max(1, min(PIECE_ROWS, _IMAGE_BYTES // images.row_bytes))
@@ -139,7 +140,8 @@ def _of_images(run: Run, entry: str, asked: Asked, between: Between) -> Iterator
         between()
         part = paths[start : start + step]
         names = image_names(part, folder)
-        yield fields_of(Field((ID,), names), answers, _predicted(run, entry, images.feeds(part), between))
+        arrays = asked.decode.with_texts(_predicted(run, entry, images.feeds(part), between))
+        yield fields_of(Field((ID,), names), answers, arrays)
 
 
 def _predicted(run: Run, entry: str, feeds: Mapping[str, object], between: Between) -> Mapping[str, Array]:
@@ -165,12 +167,12 @@ def _of_rows(run: Run, entry: str, asked: Asked, between: Between) -> Iterator[l
         raise UsageError(f"--id {asked.ids} names a column of a table; give one by --data, as in --data new.csv")
     session = run.session
     bound = session.bindings(entry)[0]
-    encoding = session.data.encoding() if session.data.is_encoded or asked.decode else Encoding({})
-    answers = _chosen(answers_of(session.program, bound, encoding, asked.decode), entry, asked.fetch)
+    encoding = session.data.encoding() if session.data.is_encoded or asked.decode.columns else Encoding({})
+    answers = _chosen(answers_of(session.program, bound, encoding, asked.decode.columns), entry, asked.fetch)
     rows = session.rows(entry, asked.feeds)
     for start in range(0, len(rows), PIECE_ROWS):
         part = Rows(rows.columns, rows.whole, Listed(rows.order.numbers(start, PIECE_ROWS)))
-        arrays = run_over(session, entry, part, between=between).arrays
+        arrays = asked.decode.with_texts(run_over(session, entry, part, between=between).arrays)
         count = min(PIECE_ROWS, len(rows) - start)
         yield fields_of(Field((ROW,), np.arange(start, start + count)), answers, arrays)
 
