@@ -6,5 +6,5 @@ source       rows of an image as the elements of words, padded
 corrections  what sums of products of codes lack to be sums of products of differences
 convolution  the loops around tiles of pixels and channels
 depthwise    the loops for groups of one channel
-depthwise_words  the same by products of four bytes
+depthwise_words  the same by products of words
 """

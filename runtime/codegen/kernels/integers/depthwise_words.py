@@ -1,8 +1,9 @@
-"""Convolutions of bytes whose groups have one channel, by products of four bytes.
+"""Convolutions of bytes whose groups have one channel, by products of words.
 
-A word has up to four taps of a column of a window, for one channel. For each output row, the words of all columns are
-put together once from the rows of the image; each of them serves all taps along the row. Sums of products of words lack
-what `corrections` explains; here they are computed with each vector of channels.
+A word has two or four taps of a column of a window, for one channel. For each output row, the words of all columns are
+put together once from the rows of the image; each of them serves all taps along the row. Pairs are differences from the
+zero points. Sums of products of four codes lack what `corrections` explains; here the terms are computed with each
+vector of channels.
 """
 
 from __future__ import annotations
@@ -17,7 +18,16 @@ from runtime.codegen.kernels.copies import filled
 from runtime.codegen.kernels.integers.convolution import finish
 from runtime.codegen.kernels.integers.shape import IntegerShape
 from runtime.codegen.kernels.integers.source import part_of
-from runtime.codegen.kernels.integers.words import SIGN, has_signed_products, joined, multiply_add, zero_point
+from runtime.codegen.kernels.integers.words import (
+    INT16,
+    SIGN,
+    difference,
+    elements_of_word,
+    has_signed_products,
+    joined,
+    multiply_add,
+    zero_point,
+)
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, Prepack
 from runtime.codegen.kernels.tiles import by_size, starts
 from runtime.codegen.machine import Target
@@ -27,9 +37,6 @@ PIXELS_TOGETHER: Final = {16: 4, 32: 6}
 
 MAX_TAPS: Final = 32
 """Upper bound on the taps, which are written out."""
-
-WORD_TAPS: Final = 4
-"""Taps of a word."""
 
 WANTED_ITEMS: Final = 8
 """Number of work items that gives each of few threads a share."""
@@ -41,8 +48,9 @@ class DepthwiseWords:
     def __init__(self, target: Target, shape: IntegerShape, *, has_many_zeros: bool) -> None:
         """Plan the loops; `has_many_zeros` states that each channel of the filter has a zero point of its own."""
         self.shape, self.has_many_zeros, self.lanes = shape, has_many_zeros, target.lanes(32)
+        self.elements = elements_of_word(target)
         self.parts = max(min(-(-target.wanted_items(WANTED_ITEMS) // shape.images), shape.rows.pixels), 1)
-        self.groups = -(-shape.rows.window // WORD_TAPS)
+        self.groups = -(-shape.rows.window // self.elements)
         self.across = -(-shape.groups // self.lanes) * self.lanes
         self.words = self.groups * shape.columns.window
         tiles = -(-shape.columns.pixels // PIXELS_TOGETHER[target.registers])
@@ -52,10 +60,11 @@ class DepthwiseWords:
 
     @staticmethod
     def applies(target: Target, shape: IntegerShape) -> bool:
-        """Return True for groups of one channel with columns of several taps, on a target with products of bytes."""
+        """Return True for groups of one channel with columns of several taps, where words have an instruction."""
         taps = shape.rows.window * shape.columns.window
         is_depthwise = shape.groups > 1 and shape.deep == shape.wide == 1
-        return target.has_byte_products and is_depthwise and shape.rows.window > 1 and taps <= MAX_TAPS
+        has_instruction = target.has_byte_products or target.architecture == "x86_64"
+        return has_instruction and is_depthwise and shape.rows.window > 1 and taps <= MAX_TAPS
 
     def steps(self) -> KernelSteps:
         """Return the kernel steps: the packing of the filter, and the computation."""
@@ -72,24 +81,43 @@ class DepthwiseWords:
     # The filter.
 
     def pack(self, context: KernelContext, start: Value, stop: Value) -> None:
-        """Write the words of weights minus 128, and behind them their sums; work items are vectors of channels."""
+        """Write the words of weights, those of four minus 128, and their sums behind; items are vectors of channels."""
         f, shape, w = context.f, self.shape, context.inputs[1]
         assert w is not None, "a convolution has a filter"
-        sign = f.constant(UINT8.of(self.lanes), SIGN)
         for item in f.range(start, stop):
             first = f.index(item) * self.lanes
             to = context.shared_scratch(0, INT32) + first
             for count in by_size(f, shape.groups, self.lanes, f.index(item)):
+                zero = self._filter_zero(context, first, count)
                 total = f.constant(INT32.of(self.lanes), 0)
                 for number in range(self.words):
                     group, j = divmod(number, shape.columns.window)
-                    rows = range(group * WORD_TAPS, min((group + 1) * WORD_TAPS, shape.rows.window))
-                    taps = [(i * shape.columns.window + j) * shape.groups for i in rows]
+                    taps = [(i * shape.columns.window + j) * shape.groups for i in self._rows(group)]
                     codes = [f.load(w + first, tap, self.lanes, count) for tap in taps]
-                    f.store(joined([each - sign for each in codes]), to, number * self.across)
+                    elements = [each - zero if self.is_of_bytes else difference(each, zero) for each in codes]
+                    f.store(joined(elements), to, number * self.across)
                     for each in codes:
                         total = total + (convert(each, INT32) - SIGN)
                 f.store(total, to, self.words * self.across)
+
+    @property
+    def is_of_bytes(self) -> bool:
+        """True if words consist of four codes."""
+        return self.elements == 4
+
+    def _rows(self, group: int) -> range:
+        """Return the taps of a column that the words of a group have."""
+        return range(group * self.elements, min((group + 1) * self.elements, self.shape.rows.window))
+
+    def _filter_zero(self, context: KernelContext, first: Index, count: int) -> Value:
+        """Return the zero point of `count` channels; that of signed bytes if sums are corrected afterwards."""
+        f, zero = context.f, context.inputs[3]
+        assert zero is not None, "the filter has a zero point"
+        if self.is_of_bytes:
+            return f.constant(UINT8.of(self.lanes), SIGN)
+        if not self.has_many_zeros:
+            return f.splat(convert(f.load(zero), INT16), self.lanes)
+        return convert(f.load(zero + first, 0, self.lanes, count), INT16)
 
     # The convolution.
 
@@ -106,8 +134,8 @@ class DepthwiseWords:
                 for group in range(self.groups):
                     self._join(context, x + image * (shape.rows.source * self.line), row, group, padding)
                 pixel = (image * shape.rows.pixels + row) * shape.columns.pixels
-                if self.has_many_zeros:
-                    self._row(context, pixel, is_symmetric=False)
+                if self.has_many_zeros or not self.is_of_bytes:
+                    self._row(context, pixel, is_symmetric=not self.is_of_bytes)
                     continue
                 is_symmetric = zero_point(f, context.inputs[3]).equal(SIGN)
                 with f.when(is_symmetric):
@@ -118,27 +146,33 @@ class DepthwiseWords:
     def _join(self, context: KernelContext, image: Value, row: Index, group: int, padding: Value) -> None:
         """Write the words of a group of taps of all columns of an output row, with those of the padding."""
         f, rows, channels = context.f, self.shape.rows, self.shape.channels
-        taps = range(group * WORD_TAPS, min((group + 1) * WORD_TAPS, rows.window))
         sources: list[Value] = []
-        for i in taps:
+        for i in self._rows(group):
             y = f.index(row) * rows.stride + (i * rows.dilation - rows.before)
             is_inside = (y >= 0) & (y < rows.source)
             sources.append(where(is_inside, image + where(is_inside, y, 0) * self.line, padding))
         to, before = context.thread_scratch(0, INT32) + group * self.row, self.shape.columns.before * channels
-        edge = joined([f.splat(f.load(padding), self.lanes)] * len(taps))
+        edge = f.constant(INT32.of(self.lanes), 0)
+        if self.is_of_bytes:
+            edge = joined([f.splat(f.load(padding), self.lanes)] * len(sources))
         filled(f, to, before, edge)
-        self._line(f, sources, to + before)
+        self._line(f, sources, to + before, zero_point(f, context.inputs[2]))
         filled(f, to + (before + self.line), self.row - before - self.line, edge)
 
-    def _line(self, f: Function, sources: Sequence[Value], to: Value) -> None:
+    def _line(self, f: Function, sources: Sequence[Value], to: Value, zero: Value) -> None:
         lanes = self.lanes if self.line >= self.lanes else 0
+        shift = f.splat(zero, lanes) if lanes else zero
+
+        def word(j: Index) -> Value:
+            codes = [f.load(source, j, lanes) for source in sources]
+            return joined(codes if self.is_of_bytes else [difference(each, shift) for each in codes])
+
         step = max(lanes, 1)
         whole = self.line // step * step
         for j in f.range(0, whole, step):
-            f.store(joined([f.load(source, j, lanes) for source in sources]), to, j)
+            f.store(word(j), to, j)
         if whole < self.line:  # the last vector overlaps the one before it
-            last = self.line - lanes
-            f.store(joined([f.load(source, last, lanes) for source in sources]), to, last)
+            f.store(word(self.line - lanes), to, self.line - lanes)
 
     def _row(self, context: KernelContext, pixel: Value, *, is_symmetric: bool) -> None:
         """Compute an output row, whose first pixel has this number."""
@@ -160,6 +194,7 @@ class DepthwiseWords:
         own, rest = self._terms(context, weights, c, count, is_symmetric=is_symmetric)
         sums, windows = [own] * beside, [f.constant(own.type, 0)] * beside
         seen: dict[int, Value] = {}
+        element = UINT8 if self.is_of_bytes else INT16
         for number in range(self.words):
             group, j = divmod(number, columns.window)
             weight = f.load(weights, number * self.across, self.lanes)
@@ -168,7 +203,7 @@ class DepthwiseWords:
                 offset = group * self.row + (j * columns.dilation + p * columns.stride) * self.shape.channels
                 if offset not in seen:
                     seen[offset] = f.load(at, offset, self.lanes)
-                sums[p] = multiply_add(seen[offset], weight, sums[p], UINT8)
+                sums[p] = multiply_add(seen[offset], weight, sums[p], element)
                 if rest is not None:
                     windows[p] = multiply_add(seen[offset], ones, windows[p], UINT8)
         for p, x in enumerate(sums):
@@ -177,8 +212,7 @@ class DepthwiseWords:
 
     def _ones(self, group: int) -> int:
         """Return the word with a one for each tap of a group."""
-        taps = min(WORD_TAPS, self.shape.rows.window - group * WORD_TAPS)
-        return sum(1 << 8 * i for i in range(taps))
+        return sum(1 << 8 * i for i in range(len(self._rows(group))))
 
     def _terms(
         self, context: KernelContext, weights: Value, c: Index, count: int, *, is_symmetric: bool
@@ -186,6 +220,8 @@ class DepthwiseWords:
         """Return the terms of channels alone, and what the sums of windows are multiplied by and subtracted."""
         f, lanes, zero = context.f, self.lanes, context.inputs[3]
         assert zero is not None, "the filter has a zero point"
+        if not self.is_of_bytes:
+            return f.constant(INT32.of(lanes), 0), None
         p = convert(zero_point(f, context.inputs[2]), INT32)
         p = f.splat(p - SIGN if has_signed_products(f.target) else p, lanes)
         total = f.load(weights, self.words * self.across, lanes)
