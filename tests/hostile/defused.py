@@ -88,7 +88,7 @@ def ending(path: Path, engine: str, max_memory: int, max_time: float, *, sandbox
     )
     seconds = perf_counter() - start
     *said, peak = done.stderr.splitlines() or ["0"]
-    said = [line for line in said if not line.startswith("nothing was trained")]
+    said = [line for line in said if "computes with initial values" not in line]
     known = int(peak) * 1024 if peak.isdecimal() else 0
     return Ending(done.returncode, known, seconds, "\n".join(said if known else [*said, peak]))
 
