@@ -4,8 +4,10 @@
    the earlier readers of the state that it overwrites. Ops with effects on one resource keep their order
    (`runtime.step.effects`).
 2. The candidates are the order of the source with every update as soon as it can run; just the order of the source;
-   each op before the first one that needs it; and the ready op that frees the most bytes first, as in the list
-   schedulers of compilers (Sethi, 1975, shows that the best order is NP-hard to find).
+   each op before the first one that needs it; the ready op that frees the most bytes first, as in the list schedulers
+   of compilers (Sethi, 1975, shows that the best order is NP-hard to find); and each op before the first one that
+   needs it from the last update back, but for ops that make little of much, which run at once. The last one takes
+   parts of a batch one by one, forwards and back, where their losses only meet in a sum.
 3. The first one with the lowest peak is taken, so no block needs more than in the order of its source; at the bytes
    that one op alone needs there is no lower one, and no further candidate is tried. Its updates, too, run as soon
    as they can, unless that takes more.
@@ -17,11 +19,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
+from typing import Final
 
 from compiler.analyses.step_graph import StepGraph, step_graph
 from compiler.passes.eliminate_dead_ops import order_tensors
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
+
+FAR: Final = 0.9
+"""Share of the peak below which an order is taken that is far from the source's."""
+
+LEAST_SAVED: Final = 1 << 20
+"""Least bytes for which such an order is taken."""
+
+REDUCES: Final = 16
+"""Least ratio of the largest operand and the largest result of an op that makes little of much, as a loss does."""
 
 Order = list[int]
 Candidate = Callable[[BlockAnalysis, StepGraph], Order]
@@ -45,7 +57,7 @@ def best_order(block: BlockAnalysis, graph: StepGraph) -> tuple[Order, int]:
     for candidate in CANDIDATES:
         order = candidate(block, graph)
         need = graph.peak(order, least)
-        if need < least:
+        if need < (min(least * FAR, least - LEAST_SAVED) if candidate is on_demand_reducing else least):
             best, least = order, need
         if least == floor:
             break
@@ -76,8 +88,25 @@ def with_updates_first(block: BlockAnalysis, graph: StepGraph, order: Order) -> 
 
 def on_demand(block: BlockAnalysis, graph: StepGraph) -> Order:
     """Return an order with each op before the first one that needs it, starting from the updates."""
+    return _demanded(block, graph, updates_first(block, graph))
+
+
+def on_demand_reducing(block: BlockAnalysis, graph: StepGraph) -> Order:
+    """Return the order on demand of the last goals first, with ops that make little of much as early as possible."""
+    order = _demanded(block, graph, updates_first(block, graph)[::-1])
+    early = {i for i in order if REDUCES * _most(graph, graph.writes[i]) <= _most(graph, graph.reads[i])}
+    return _ranked(graph, [*(i for i in order if i in early), *(i for i in order if i not in early)])
+
+
+def _most(graph: StepGraph, values: Sequence[int]) -> int:
+    """Return the bytes of the largest of some values."""
+    return max((graph.nbytes[value] for value in values), default=0)
+
+
+def _demanded(block: BlockAnalysis, graph: StepGraph, goals: Sequence[int]) -> Order:
+    """Return an order with each op before the first one that needs it, for one goal after the other."""
     order: dict[int, None] = {}
-    for goal in updates_first(block, graph):
+    for goal in goals:
         stack = [(goal, iter(graph.before[goal]))] if _is_goal(block, graph, goal) and goal not in order else []
         while stack:
             i, needed = stack[-1]
@@ -120,7 +149,7 @@ def frees_most(block: BlockAnalysis, graph: StepGraph) -> Order:
     return list(order)
 
 
-CANDIDATES: tuple[Candidate, ...] = (updates_first, as_written, on_demand, frees_most)
+CANDIDATES: tuple[Candidate, ...] = (updates_first, as_written, on_demand, frees_most, on_demand_reducing)
 
 
 def _serves_early(graph: StepGraph, i: int, early: list[bool]) -> bool:

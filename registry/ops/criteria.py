@@ -13,10 +13,12 @@ from registry.errors import require
 from registry.ops.copy import cast
 from registry.ops.ctc import ctc
 from registry.ops.index import gather, one_hot
+from registry.ops.linalg import matmul
 from registry.ops.loss import sigmoid_cross_entropy, softmax_cross_entropy
 from registry.ops.norm import log_softmax
 from registry.ops.pointwise import abs, clip, equal, exp, log, maximum, minimum, not_equal, sqrt, square, where
 from registry.ops.reduce import mean, sum
+from registry.ops.shape import concat, split
 from registry.ops.statistics import norm
 from registry.spelled import spelled
 from registry.value import Value, Weights
@@ -52,6 +54,27 @@ def cross_entropy(
     # An impossible class may have the logarithm -inf, and 0 * -inf would be NaN.
     terms = where(equal(share, 0.0), 0.0, logarithms) * share
     return _reduced(-sum(terms, axis=(-1,)), reduction)
+
+
+@spelled
+def linear_cross_entropy(
+    x: Value, w: Value, labels: Value, *, parts: int = 8, ignored: int = -100, reduction: str = "mean"
+) -> Value:
+    """Return `cross_entropy` of the logits x @ w.T for x [..., n, c], w [classes, c] and labels [..., n].
+
+    The logits of one of at most `parts` ranges of the n positions are in memory at a time, which matters where there
+    are many classes, as codes of a language model. On the native engine the loss and the gradient of x have the bits of
+    those by all logits at once; the gradient of w is a sum over the parts. n is known when the program is built.
+    """
+    require(x.rank >= 2, f"x is {x.type}, and not [..., n, c]")
+    n = size_known(x.shape[-2], "the number of positions")
+    require(parts >= 1, f"parts={parts} is not positive")
+    parts = max(min(parts, n), 1)
+    sizes = tuple(n * (i + 1) // parts - n * i // parts for i in range(parts))
+    counts, label = _counted(x, labels, ignored)
+    ranges = zip(split(x, sizes=sizes, axis=-2), split(label, sizes=sizes, axis=-1), strict=True)
+    losses = [softmax_cross_entropy(matmul(a, w, transpose_b=True), b, reduction="none") for a, b in ranges]
+    return _of_rows(concat(*losses, axis=-1), counts, label, None, reduction)
 
 
 @spelled
@@ -248,12 +271,18 @@ def _of_labels(
 
 
 def _label(logarithms: Value, labels: Value, ignored: int) -> tuple[Value, Value]:
-    """Return where labels count, and the labels with 0 where they do not."""
-    require(labels.dtype in ("int32", "int64"), f"labels are int32 or int64, not {labels.dtype}")
-    require(logarithms.rank >= 1, "the logarithms have no axis of classes")
-    wanted = logarithms.shape[:-1]
-    require(labels.shape == wanted, f"labels have the shape {show_shape(labels.shape)}, not {show_shape(wanted)}")
+    """Return where labels count, and the labels with 0 where they do not; the last axis of logarithms is of classes."""
+    counted = _counted(logarithms, labels, ignored)
     size_known(logarithms.shape[-1], "the number of classes")
+    return counted
+
+
+def _counted(x: Value, labels: Value, ignored: int) -> tuple[Value, Value]:
+    """Return where the labels of rows of x count, and the labels with 0 where they do not."""
+    require(labels.dtype in ("int32", "int64"), f"labels are int32 or int64, not {labels.dtype}")
+    require(x.rank >= 1, "the logarithms have no axis of classes")
+    wanted = x.shape[:-1]
+    require(labels.shape == wanted, f"labels have the shape {show_shape(labels.shape)}, not {show_shape(wanted)}")
     counts = not_equal(labels, ignored)
     return counts, where(counts, labels, 0)
 

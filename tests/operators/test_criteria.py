@@ -236,6 +236,26 @@ def test_divergence_is_zero_where_the_target_is_and_has_a_mean_by_rows():
     assert found == pytest.approx(-np.log(0.75) / 2)
 
 
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_a_loss_of_parts_of_the_logits_is_that_of_all(reduction: str):
+    x, w, labels = RNG.normal(size=(2, 7, 5)), RNG.normal(size=(6, 5)), RNG.integers(0, 6, (2, 7))
+    labels[1, 2:5] = -100
+
+    def whole(x: Value, w: Value, k: Value) -> Value:
+        return ops.cross_entropy(ops.matmul(x, w, transpose_b=True), k, reduction=reduction)
+
+    for parts in (1, 3, 8):
+
+        def divided(x: Value, w: Value, k: Value, parts: int = parts) -> Value:
+            return ops.linear_cross_entropy(x, w, k, parts=parts, reduction=reduction)
+
+        np.testing.assert_allclose(evaluate(divided, x, w, labels), evaluate(whole, x, w, labels), rtol=1e-12)
+        dx, dw = gradient(divided, x, w, labels)[:2]
+        wanted_dx, wanted_dw = gradient(whole, x, w, labels)[:2]
+        np.testing.assert_allclose(dx, wanted_dx, rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(dw, wanted_dw, rtol=1e-12, atol=1e-15)
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
@@ -254,6 +274,15 @@ def test_divergence_is_zero_where_the_target_is_and_has_a_mean_by_rows():
         (
             lambda x, y, k: ops.cross_entropy(x, y[:3]),
             "cross_entropy(logits: float64[4, 3], target: float64[3, 3]): labels are int32 or int64, not float64",
+        ),
+        (
+            lambda x, y, k: ops.linear_cross_entropy(x, y, k, parts=0),
+            "linear_cross_entropy(x: float64[4, 3], w: float64[4, 3], labels: int64[4]): parts=0 is not positive",
+        ),
+        (
+            lambda x, y, k: ops.linear_cross_entropy(x[0], y, k),
+            "linear_cross_entropy(x: float64[3], w: float64[4, 3], labels: int64[4]): "
+            "x is float64[3], and not [..., n, c]",
         ),
     ],
 )

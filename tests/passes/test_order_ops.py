@@ -9,6 +9,7 @@ from oracles.poison import Poisoned
 from subjects.random_training import training_programs
 from subjects.steps import Oracle, Stepper, bound_blocks, same_bits
 
+import runtime
 from compiler import Program, global_norm, momentum, ops, sgd
 from compiler.analyses.step_graph import step_graph
 from compiler.build.compiled import Compiled
@@ -154,3 +155,29 @@ def test_evaluation_has_a_plan_for_every_binding():
     compiled = program.compile(n=8)
     plans = {e.name: [b.plan.arena_bytes for b in e.bindings] for e in compiled.desc.entries}
     assert plans["evaluate"][1] < plans["evaluate"][0] <= plans["train"][0]
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_parts_of_a_loss_go_forwards_and_back_one_by_one(engine: str):
+    if engine == "native":
+        pytest.importorskip("llvmlite", reason="the native engine is an extra")
+    rows, length, width, classes = 4, 64, 32, 4096
+    found: list[tuple[int, float, bytes]] = []
+    for parts in (1, 8):
+        program = Program()
+        x = program.input("x", "float32", (rows, length, width))
+        labels = program.input("labels", "int32", (rows, length))
+        hidden = ops.matmul(x, program.parameter("inner", (width, width)))
+        head = program.parameter("head", (classes, width), trainable=False)
+        program.minimize(ops.linear_cross_entropy(hidden, head, labels, parts=parts), sgd(0.1))
+        compiled = program.compile()
+        run = runtime.Run(compiled, engine=engine, threads=1)
+        rng = np.random.default_rng(3)
+        drawn = rng.normal(size=(rows, length, width)).astype("f4"), rng.integers(0, classes, (rows, length), "i4")
+        loss = run.step(dict(zip(("x", "labels"), drawn, strict=True)))["loss"].item()
+        found.append((bound_of(bound_blocks(compiled.desc)[0]), loss, run.states.arrays["inner"].tobytes()))
+    (whole, *same), (divided, *again) = found
+    logits = 4 * rows * length * classes
+    assert whole > 2 * logits > 4 * divided
+    assert again == same or engine == "reference", "BLAS adds in an order that depends on the number of rows"
+    np.testing.assert_allclose(again[0], same[0], rtol=1e-6)

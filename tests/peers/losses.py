@@ -41,6 +41,16 @@ def softmax_cross_entropy(x: Value, target: Value, reduction: str = "mean") -> V
     return ops.softmax_cross_entropy(x, target, reduction=reduction)
 
 
+def _linear_inputs(rng: np.random.Generator) -> list[Call]:
+    x, w, labels = rng.normal(size=(9, 3)), rng.normal(size=(5, 3)), rng.integers(0, 5, 9)
+    return [([x, w, labels], dict(reduction=reduction)) for reduction in ("mean", "sum", "none")]
+
+
+@peer("nn.functional.linear_cross_entropy", "linear_cross_entropy", inputs=_linear_inputs)
+def linear_cross_entropy(x: Value, w: Value, target: Value, reduction: str = "mean") -> Value:
+    return ops.linear_cross_entropy(x, w, target, parts=4, reduction=reduction)
+
+
 @peer("nn.functional.nll_loss", "nll")
 def nll_loss(
     x: Value, target: Value, weight: Value | None = None, ignore_index: int = -100, reduction: str = "mean"

@@ -26,7 +26,7 @@ from compiler.frontends.language_models.network import Network
 from compiler.frontends.language_models.stored_states import Places, StoredStates
 from compiler.frontends.language_models.weights import Weights, is_meant, path_from
 from compiler.frontends.language_models.writing import CHUNK, add_writing
-from compiler.train.metrics import perplexity
+from compiler.train.metrics.classes import perplexity_of_losses
 from registry import Value, ops
 from runtime.errors import ExecutionError
 from runtime.language.gguf import is_gguf
@@ -35,6 +35,12 @@ from runtime.language.model import FILES, IGNORED, KEY, read_file, read_files
 
 LENGTH: Final = 256
 """The codes of a row unless they are given."""
+
+POSITIONS_AT_ONCE: Final = 64
+"""Positions of each row whose scores are in memory at a time, unless the weights that give them are trained.
+
+The gradient of these weights would be a sum of as many parts.
+"""
 
 
 def from_lm(
@@ -95,7 +101,7 @@ def from_lm(
     program, inside = _program(output, seed), path_from(Path(output), at)
     states = StoredStates(program, weights, _places(program, None if is_gguf(at) else inside, trained, stored))
     network = Network(made, weights, states)
-    _add_training(program, network, length, together)
+    _add_training(program, network, length, together, is_meant(network.head_name, trained))
     network.require_all_read()
     _require_used(program, trained)
     room = positions or min(max(512, length), made.positions)
@@ -180,7 +186,7 @@ def codes_in(tokenizer: Mapping[str, object]) -> int:
     return 1 + max((code for code in codes if type(code) is int), default=-1)
 
 
-def _add_training(program: Program, network: Network, length: int, together: bool) -> None:
+def _add_training(program: Program, network: Network, length: int, together: bool, is_head_trained: bool) -> None:
     made = network.made
     codes = program.input("codes", "int32", ("batch", length))
     labels = program.input("labels", "int32", ("batch", length))
@@ -197,10 +203,16 @@ def _add_training(program: Program, network: Network, length: int, together: boo
             masks[window] = _mask(numbers, segments, window)
         return ops.scaled_dot_product_attention(q, k, v, masks[window], causal=True, scale=made.scale)
 
-    x = network.hidden(codes, places, attend)
-    logits = program.block.named(ops.identity(network.scores(x)), "logits")
-    loss = program.block.named(ops.identity(ops.cross_entropy(logits, labels, ignored=IGNORED)), "loss")
-    program.entry("evaluate", over="mean", loss=loss, perplexity=perplexity(logits, labels, ignored=IGNORED))
+    x, head = network.hidden(codes, places, attend), network.head()
+    program.block.named(ops.identity(network.scores(x)), "logits")
+    parts = 1 if is_head_trained else -(-length // POSITIONS_AT_ONCE)
+    loss, losses = (
+        ops.linear_cross_entropy(x, head, labels, parts=parts, ignored=IGNORED, reduction=reduction)
+        for reduction in ("mean", "none")
+    )
+    loss = program.block.named(ops.identity(loss), "loss")
+    count = ops.sum(ops.not_equal(labels, IGNORED))
+    program.entry("evaluate", over="mean", loss=loss, perplexity=perplexity_of_losses(losses, count))
 
 
 def _mask(numbers: Value, segments: Value | None, window: int) -> Value | None:

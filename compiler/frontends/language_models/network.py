@@ -42,11 +42,16 @@ class Network:
 
     def scores(self, x: Value) -> Value:
         """Return the scores of the next code for each position, [n, l, vocabulary]."""
-        made, names = self.made, _NAMES[_is_gpt2(self.made)]
-        shape = (made.vocabulary, made.width)
-        name = self._prefix + names.codes if made.tied else "lm_head.weight"
-        head = self._states.weight(name, shape, of_codes=True)
-        return ops.matmul(x, head, transpose_b=True)
+        return ops.matmul(x, self.head(), transpose_b=True)
+
+    def head(self) -> Value:
+        """Return the weights that give the scores, [vocabulary, width]."""
+        return self._states.weight(self.head_name, (self.made.vocabulary, self.made.width), of_codes=True)
+
+    @property
+    def head_name(self) -> str:
+        """The name of the weights that give the scores, which may be those of the codes."""
+        return self._prefix + _NAMES[_is_gpt2(self.made)].codes if self.made.tied else "lm_head.weight"
 
     def require_all_read(self) -> None:
         """Raise CompileError for a tensor of the folder that no layer reads."""

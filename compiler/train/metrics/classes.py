@@ -107,7 +107,12 @@ def perplexity(logits: Value, labels: Value, *, ignored: int | None = None) -> M
     else:
         terms = ops.cross_entropy(logits, labels, ignored=ignored, reduction="none")
         count = ops.sum(ops.not_equal(labels, ignored))
-    total = ops.sum(ops.cast(terms, dtype="float64"))
+    return perplexity_of_losses(terms, count)
+
+
+def perplexity_of_losses(losses: Value, count: Value) -> Metric:
+    """Return exp of the sum of the losses of labels divided by the number of labels that count."""
+    total = ops.sum(ops.cast(losses, dtype="float64"))
 
     def result(total: Value, count: Value) -> Value:
         return ops.exp(share(total, count))

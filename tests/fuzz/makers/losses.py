@@ -38,6 +38,17 @@ def cross_entropy(d: Draw) -> None:
     d.call(name, logits, d.below(shape, classes), weights, **how)
 
 
+@maker("linear_cross_entropy")
+def linear_cross_entropy(d: Draw) -> None:
+    classes, width = d.int(1, 4), d.int(1, 3)
+    shape = tuple(extent or 1 for extent in d.shape(1, 2))
+    x = d.tensor((*shape, width))
+    how: dict[str, object] = dict(reduction=d.choice(REDUCTIONS), parts=d.choice([1, 2, 8]))
+    if d.chance(0.4):
+        how["ignored"] = 0
+    d.call("linear_cross_entropy", x, d.tensor((classes, width), x.dtype), d.below(shape, classes), **how)
+
+
 @maker("binary_cross_entropy", "binary_cross_entropy_with_logits")
 def binary(d: Draw) -> None:
     x = d.any(filled=True)

@@ -33,6 +33,11 @@ def cross_entropy(logits, target, weights=None, *, smoothing=0.0, ignored=-100, 
     return of_labels(logarithms, target, weights, smoothing, ignored, reduction)
 
 
+@spelled("linear_cross_entropy")
+def linear_cross_entropy(x, w, labels, *, parts=8, ignored=-100, reduction="mean"):
+    return of_labels(torch.log_softmax(x @ w.T, -1), labels, None, 0.0, ignored, reduction)
+
+
 @spelled("nll")
 def nll(logarithms, labels, weights=None, *, ignored=-100, reduction="mean"):
     return of_labels(logarithms, labels, weights, 0.0, ignored, reduction)
