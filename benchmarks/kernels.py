@@ -90,9 +90,10 @@ def bound(op: str, operands: list[np.ndarray], attributes: dict[str, Any]) -> Ca
     values = [block.define(f"x{i}", TensorType(x.dtype.name, x.shape)) for i, x in enumerate(operands)]
     OPS[op](*values, **OPS[op].signature.spelled(attributes))
     [desc] = block.desc.ops
-    made = KERNELS[op].rule(*(value.type for value in values), **attributes_of(desc))
-    outputs, scratch = ([aligned_array(type) for type in types] for types in made)
-    return KERNELS[op].bind(operands, outputs, scratch, attributes_of(desc), desc.random_stream)
+    types, given = [value.type for value in values], attributes_of(desc)
+    made = KERNELS[op].contract.outputs(*types, **given), KERNELS[op].scratch(types, given)
+    outputs, scratch = ([aligned_array(type) for type in some] for some in made)
+    return KERNELS[op].bind(operands, outputs, scratch, given, desc.random_stream)
 
 
 def alternate(one: Callable[[], object], other: Callable[[], object]) -> tuple[float, float]:

@@ -36,8 +36,8 @@ from prograd_proto.files import END, canonical_bytes
 from prograd_proto.tensor_types import tensor_desc
 from prograd_proto.upgrades import FORMAT_VERSION
 from registry import Value
-from runtime.engines.reference.kernels import KERNELS
 from runtime.errors import ExecutionError, OutOfTime
+from runtime.operators import CONTRACTS
 from runtime.runs.run import Run, load
 
 MEMORY = 1 << 22
@@ -185,9 +185,10 @@ def one_op_changed(rng: random.Random) -> bytes:
         message = rng.choice(parts) if parts else op
         field = rng.choice([f for f in message.DESCRIPTOR.fields if f.name not in ("name", "id", "symbol")])
         change_field(rng, program, message, field)
+    contract = CONTRACTS[op.type]
     with suppress(Exception):  # whatever is wrong is for the runtime to find
         types = [type_of(tensors[name]) if name else None for name in op.inputs]
-        made = KERNELS[op.type].rule(*types, **attributes_of(op)).outputs
+        made = contract.outputs(*types, **attributes_of(op))
         for name, type in zip(op.outputs, made, strict=True):
             tensors[name].CopyFrom(tensor_desc(name, type))
     return program.SerializeToString(deterministic=True)

@@ -115,7 +115,7 @@ OPERATORS: list[tuple[Callable[[Given], object], str]] = [
     (lambda g: ops.cast(g.a, dtype="float8"), "cast: dtype='float8' is not one of float32, float64, int32, int64, bool, uint8, float16, bfloat16"),
     (lambda g: ops.full.on(g.p)(shape=(3,)), "full: the attribute 'value' is missing; give it by name, as value=…"),
     (lambda g: ops.dropout(g.a, ratio=1.0), "dropout(x: float32[32, 784], seed: int64[], step: int64[]): ratio=1.0 is not in [0, 1)"),
-    (lambda g: ops.gather(g.a, g.a), "gather(x: float32[32, 784], indices: float32[32, 784]): indices are int32 or int64, not float32"),
+    (lambda g: ops.gather(g.a, g.a), "gather(x: float32[32, 784], indices: float32[32, 784]): indices are uint8, int32 or int64, not float32"),
     (lambda g: ops.where(g.a, g.a, g.a), "where(condition: float32[32, 784], a: float32[32, 784], b: float32[32, 784]): the condition is float32, not bool"),
     (lambda g: ops.softmax_cross_entropy(g.x @ g.w, g.i, reduction="avg"), "softmax_cross_entropy(logits: float32[batch, 10], labels: int64[batch]): reduction='avg' is not one of mean, sum, none"),
     (lambda g: ops.softmax_cross_entropy(g.a @ g.w, g.i), "softmax_cross_entropy(logits: float32[32, 10], labels: int64[batch]): labels have the shape [batch], not [32]"),

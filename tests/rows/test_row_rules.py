@@ -25,7 +25,7 @@ def choices(case: Case) -> Iterator[tuple[int, ...]]:
     """The operands that may have rows, in every combination for which the rule of the operator holds."""
     rule = CONTRACTS[case.desc.type].rows
     assert rule is not None
-    inputs, result = case.inputs, case.made.outputs[0].static_shape
+    inputs, result = case.inputs, case.made[0][0].static_shape
     long = [i for i, x in enumerate(inputs) if x is not None and x.shape[:1] == result[:1] > (1,)]
     for count in range(1, len(long) + 1):
         for with_rows in combinations(long, count):
