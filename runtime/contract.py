@@ -4,8 +4,8 @@ A contract states the operands and attributes of an op, the types of its results
 implementation. How an engine computes the op and which memory it needs for that belongs to the engine. For the
 reference engine, `runtime.kernel` has it.
 
-The rule of the types of its results is `prograd_proto.result_types`'s, which the registry infers by too; a plugin
-declares its own. Its annotated keyword parameters are the op's attributes. The loader applies it to every op of a file
+`prograd_proto.result_types` has a rule for the operands, the attributes and the types of the results of each operator,
+by which the registry infers too; a plugin declares rules of its own. The loader applies them to every op of a file
 before anything is allocated.
 """
 
@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypedDict, Unpack
 
 from prograd_proto import ProgramError, TensorType
+from prograd_proto.errors import require as require
 from prograd_proto.result_types import RULES, Types, read_rule
 from prograd_proto.upgrades import declare_version
 from runtime.row_rules import RowRule
@@ -43,12 +44,6 @@ class Effect(NamedTuple):
     resource: str
     access: Literal["reads", "writes"]
     confined: bool = False
-
-
-def require(condition: bool, message: str) -> None:
-    """Raise ProgramError unless `condition` holds; the loader adds the file, the op and the user's line."""
-    if not condition:
-        raise ProgramError(message)
 
 
 class Facts(TypedDict, total=False):
@@ -120,7 +115,10 @@ def declare(name: str, rule: Types | None = None, *, namespace: str = "", **fact
     name = f"{namespace}.{name}" if namespace else name
     if name in CONTRACTS:
         raise ProgramError(f"kernel {name!r} is declared twice")
-    given = read_rule(rule) if rule else RULES[name]
+    require(
+        rule is not None or name in RULES, f"kernel {name!r} needs a rule of the types of its results: @kernel(rule)"
+    )
+    given = RULES[name] if rule is None else read_rule(rule)
     contract = Contract(
         name=name,
         outputs=given.results,
@@ -141,7 +139,7 @@ def declare(name: str, rule: Types | None = None, *, namespace: str = "", **fact
 def require_known(what: str, function: Callable[..., object] | None, names: Collection[str]) -> None:
     """Raise ProgramError if a function has a parameter that is none of these names."""
     asked = sorted(set(parameters(function)) - set(names)) if function else []
-    require(not asked, f"{what} ask for {asked}; they may ask for {sorted(names)}")
+    require(not asked, f"{what} may depend on {sorted(names)}, not on {asked}")
 
 
 def by_name(

@@ -101,7 +101,9 @@ def kernel(
     def declared(function: Callable[..., None]) -> Callable[..., None]:
         name, random = function.__name__.removesuffix("_"), _takes_random_stream(function)
         contract = declare(name, rule, namespace=namespace, **facts | {"random": random})
-        require_known(f"the scratch of kernel {name!r}", scratch, {*contract.inputs, *contract.attributes, "out"})
+        require_known(
+            f"the scratch of kernel {contract.name!r}", scratch, {*contract.inputs, *contract.attributes, "out"}
+        )
         pairs = ((0, 0),) if contract.view else tuple(in_place)
         KERNELS[contract.name] = Kernel(contract, function, scratch, pairs, elementwise=False)
         return function

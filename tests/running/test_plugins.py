@@ -406,6 +406,14 @@ BROKEN_OPERATORS = {
 }
 
 BROKEN_KERNELS = {
+    "a kernel without a rule of types": (
+        dict(kernels=kernel().replace("@kernel(cube_rule, ", "@kernel(")),
+        "kernel 'zeta.cube' needs a rule of the types of its results: @kernel(rule)",
+    ),
+    "a kernel whose scratch depends on what is none of its operands": (
+        dict(kernels=kernel(more=", scratch=lambda z: [z]")),
+        "the scratch of kernel 'zeta.cube' may depend on ['out', 'x'], not on ['z']",
+    ),
     "a kernel without a namespace": (
         dict(kernels=kernel().replace(', namespace="zeta"', "")),
         "it declares 'cube' without a namespace; write namespace='zeta' beside it",
@@ -549,7 +557,7 @@ def test_the_operations_of_a_kernel_depend_on_its_operands(forget, tmp_path, mon
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(PluginError) as error:
         compiler.use_plugin("zeta")
-    assert "the operations of kernel 'zeta.cube' ask for ['y']; they may ask for ['out', 'x']" in str(error.value)
+    assert "the operations of kernel 'zeta.cube' may depend on ['out', 'x'], not on ['y']" in str(error.value)
 
 
 def test_rows_of_a_plugins_operator_are_independent_and_its_operations_are_counted(used):
