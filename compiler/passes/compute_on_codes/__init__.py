@@ -9,8 +9,9 @@
 3. A chain of pointwise ops whose only tensor is one of codes has at most 256 different elements. If it is worth the
    pass over memory, it is computed for all 256 codes, and its result is gathered from this table.
 
-moves   codes that are moved, and quantised again
-tables  chains of pointwise ops that become tables
+moves    codes that are moved, and quantised again
+new_ops  the ops of a block that are written anew
+tables   chains of pointwise ops that become tables
 """
 
 from __future__ import annotations

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from compiler.passes.eliminate_dead_ops import drop_dead_ops
-from compiler.passes.new_tensors import add_tensor, tensor_names
+from compiler.passes.compute_on_codes.new_ops import NewOps
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis
-from prograd_proto.tensor_types import tensor_desc
 from registry.op import find_op
 
 CHOOSING: Final = ("gather", "max_pool2d")
@@ -37,11 +34,7 @@ def move_codes(block: BlockAnalysis) -> None:
     for i in range(len(block.ops)):
         moving.visit(i)
     if moving.is_changed:
-        copies = pb.BlockDesc(ops=moving.ops)
-        del block.desc.ops[:]
-        block.desc.ops.extend(copies.ops)
-        block.forget()
-        drop_dead_ops(block)
+        moving.new.write()
 
 
 class _Moving:
@@ -54,7 +47,7 @@ class _Moving:
 
     def __init__(self, block: BlockAnalysis) -> None:
         self.block, self.types = block, dict(block.types)
-        self.ops: list[pb.OpDesc] = []
+        self.new = NewOps(block)
         self.numbers: dict[str, Codes] = {}
         self.joined: dict[str, pb.OpDesc] = {}
         self.is_changed = False
@@ -62,15 +55,15 @@ class _Moving:
             op.outputs[0]: op.attributes[0].tensor_value.data for op in block.ops if op.type == "constant"
         }
         self.kept = {tensor.name for tensor in block.tensors if tensor.lifespan}
-        self.taken = tensor_names(block.desc)
-        self.next_id = 1 + max(block.ids, default=0)
 
     def visit(self, i: int) -> None:
         """Append an op, or those that replace it."""
         op = self.block.ops[i]
         replace = {"dequantize_linear": self._note, "quantize_linear": self._quantises}.get(op.type, self._moves)
         if not (self.kept.isdisjoint((*op.inputs, *op.outputs)) and replace(op)):
-            self.ops.append(op)
+            self.new.ops.append(op)
+        else:
+            self.is_changed = True
 
     def _note(self, op: pb.OpDesc) -> bool:
         """Remember numbers of codes, and return False: their op stays while something reads it."""
@@ -99,9 +92,9 @@ class _Moving:
             return False
         names = [codes.codes for codes in found] + list(op.inputs[len(moved) :])
         made = [self._tensor(name, self.types[name]) for name in op.outputs]
-        self._add(op, op.type, names, made, op.attributes)
+        self.new.add(op, op.type, names, made, op.attributes)
         for name, codes in zip(op.outputs, made, strict=True):
-            self._add(op, "dequantize_linear", [codes, found[0].scale, found[0].zero], [name])
+            self.new.add(op, "dequantize_linear", [codes, found[0].scale, found[0].zero], [name])
             self.numbers[name] = found[0]._replace(codes=codes)
         return True
 
@@ -111,7 +104,7 @@ class _Moving:
         if parameters is None:
             return False
         if x in self.numbers and self.numbers[x].parameters == parameters:
-            self._add(op, "identity", [self.numbers[x].codes], op.outputs)
+            self.new.add(op, "identity", [self.numbers[x].codes], op.outputs)
             return True
         if x not in self.joined:
             return False
@@ -121,28 +114,13 @@ class _Moving:
             quantise = pb.OpDesc(type=op.type, inputs=[name, *op.inputs[1:]], outputs=parts[-1:])
             quantise.stage, quantise.location = op.stage, op.location
             if not self._quantises(quantise):
-                self._add(op, op.type, quantise.inputs, quantise.outputs)
-        self._add(op, "concat", parts, op.outputs, join.attributes)
+                self.new.add(op, op.type, quantise.inputs, quantise.outputs)
+        self.new.add(op, "concat", parts, op.outputs, join.attributes)
         return True
 
     def _tensor(self, name: str, type: TensorType) -> str:
         """Describe a tensor of codes with the shape of a type."""
         codes = TensorType("uint8", type.shape)
-        made = add_tensor(self.block.desc, tensor_desc(f"{name}.codes", codes), self.taken)
+        made = self.new.tensor(f"{name}.codes", codes)
         self.types[made] = codes
         return made
-
-    def _add(
-        self,
-        op: pb.OpDesc,
-        type: str,
-        inputs: Sequence[str],
-        outputs: Sequence[str],
-        attributes: Sequence[pb.AttrDesc] = (),
-    ) -> None:
-        """Append an op in place of another one."""
-        made = pb.OpDesc(id=self.next_id, type=type, inputs=inputs, outputs=outputs, attributes=attributes)
-        made.stage, made.gradient_of, made.location = op.stage, op.gradient_of, op.location
-        self.ops.append(made)
-        self.next_id += 1
-        self.is_changed = True

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import prod
 from typing import Final, NamedTuple
 
-from compiler.passes.eliminate_dead_ops import drop_dead_ops
-from compiler.passes.new_tensors import add_tensor, tensor_names
+from compiler.passes.compute_on_codes.new_ops import NewOps
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
 from prograd_proto.blocks import BlockAnalysis
 from prograd_proto.dtypes import NUMBERS
-from prograd_proto.tensor_types import tensor_desc
 from registry.op import find_op
 from runtime.step import effects_of
 from runtime.step.arithmetic import is_pointwise
@@ -49,17 +47,13 @@ def tabulate(block: BlockAnalysis) -> None:
     chosen = _chosen(block, chains)
     if not chosen:
         return
-    writing = _Writing(block)
+    new = NewOps(block)
     for i, op in enumerate(block.ops):
         if i in chosen:
-            writing.gather(op, chosen[i])
+            _gather(new, op, chosen[i])
         else:
-            writing.ops.append(op)
-    copies = pb.BlockDesc(ops=writing.ops)
-    del block.desc.ops[:]
-    block.desc.ops.extend(copies.ops)
-    block.forget()
-    drop_dead_ops(block)
+            new.ops.append(op)
+    new.write()
 
 
 def _chains(block: BlockAnalysis) -> dict[str, _Chain]:
@@ -123,40 +117,21 @@ def _instructions(op_type: str) -> int:
     return PLAIN_INSTRUCTIONS if is_plain else OTHER_INSTRUCTIONS
 
 
-class _Writing:
-    """The ops of a block with tables."""
+def _gather(new: NewOps, op: pb.OpDesc, chain: _Chain) -> None:
+    """Append the ops of a table, and the gather in place of the last op of the chain."""
+    codes = pb.SmallTensor(dtype=NUMBERS["uint8"], shape=[CODES], data=bytes(range(CODES)))
+    table = {chain.root: _table(new, chain.root, "uint8")}
+    value = attribute_message("value", "tensor", codes)
+    new.add(op, "constant", [], [table[chain.root]], [value])
+    for i in sorted(chain.ops):
+        each, [result] = new.block.ops[i], new.block.outputs[i]
+        table[result] = _table(new, result, new.block.types[result].dtype)
+        names = [table.get(name, name) for name in new.block.inputs[i]]
+        new.add(op, each.type, names, [table[result]], each.attributes)
+    axis = attribute_message("axis", "int", 0)
+    new.add(op, "gather", [table[op.outputs[0]], chain.root], op.outputs, [axis])
 
-    def __init__(self, block: BlockAnalysis) -> None:
-        self.block, self.ops = block, list[pb.OpDesc]()
-        self.taken = tensor_names(block.desc)
-        self.next_id = 1 + max(block.ids, default=0)
 
-    def gather(self, op: pb.OpDesc, chain: _Chain) -> None:
-        """Append the ops of a table, and the gather in place of the last op of the chain."""
-        codes = pb.SmallTensor(dtype=NUMBERS["uint8"], shape=[CODES], data=bytes(range(CODES)))
-        table = {chain.root: self._tensor(chain.root, "uint8")}
-        value = attribute_message("value", "tensor", codes)
-        self._add(op, "constant", [], [table[chain.root]], [value])
-        for i in sorted(chain.ops):
-            each, [result] = self.block.ops[i], self.block.outputs[i]
-            table[result] = self._tensor(result, self.block.types[result].dtype)
-            names = [table.get(name, name) for name in self.block.inputs[i]]
-            self._add(op, each.type, names, [table[result]], each.attributes)
-        axis = attribute_message("axis", "int", 0)
-        self._add(op, "gather", [table[op.outputs[0]], chain.root], op.outputs, [axis])
-
-    def _tensor(self, name: str, dtype: str) -> str:
-        return add_tensor(self.block.desc, tensor_desc(f"{name}.table", TensorType(dtype, (CODES,))), self.taken)
-
-    def _add(
-        self,
-        op: pb.OpDesc,
-        type: str,
-        inputs: Sequence[str],
-        outputs: Sequence[str],
-        attributes: Sequence[pb.AttrDesc] = (),
-    ) -> None:
-        made = pb.OpDesc(id=self.next_id, type=type, inputs=inputs, outputs=outputs, attributes=attributes)
-        made.stage, made.gradient_of, made.location = op.stage, op.gradient_of, op.location
-        self.ops.append(made)
-        self.next_id += 1
+def _table(new: NewOps, name: str, dtype: str) -> str:
+    """Describe a table of an element for each code, and return its name."""
+    return new.tensor(f"{name}.table", TensorType(dtype, (CODES,)))
