@@ -299,7 +299,7 @@ def _classes(
 
 
 def _require_few(name: str, count: int, rows: int) -> None:
-    """Raise DataError for so many different texts that they are hardly classes; log a warning of fewer."""
+    """Raise DataError if a column has too many different texts for classes; log a warning if it has many."""
     if count <= max(_SEVERAL, rows // 2):
         return
     classes, text = _option("class", name), as_asked(f"--text {name}=100", f"text={{{name!r}: 100}}")
