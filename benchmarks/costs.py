@@ -542,6 +542,14 @@ def indexed_row() -> float:
     return step.cycles() / (1 << 14) - 12 * costs.COPIED_BYTE_CYCLES
 
 
+@measures("TABLE_ELEMENT_CYCLES")
+def table_element() -> float:
+    """65,536 elements of a table of 256 that bytes select, without the cycles of copying."""
+    codes = RNG.integers(0, 256, 1 << 16).astype("u1")
+    step = Step(lambda x, i: OPS["gather"](x, i), RNG.integers(0, 256, 256).astype("u1"), codes)
+    return step.cycles() / (1 << 16) - costs.COPIED_BYTE_CYCLES
+
+
 @measures("SPREAD_ELEMENT_CYCLES")
 def spread_element() -> float:
     """Windows of 3 x 3 that are added up to 8 images of 16 x 16 and 16 channels."""

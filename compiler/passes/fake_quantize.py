@@ -3,7 +3,9 @@
 1. A product or a convolution of x and a parameter W, in the forward pass of training, reads the numbers that the codes
    of x and of W stand for, and so do its gradients. The gradients of codes are those of the numbers that they were made
    of, also at the ends of a range: the straight-through estimator of Bengio, Leonard and Courville, 2013.
-2. The codes of W are symmetric, -127 ... 127 times a scale for each result channel.
+2. The codes of W are symmetric, -127 ... 127 times a scale for each result channel: for each row, if products multiply
+   by the transpose of W. Other ops of a forward pass that read W, such as a gather of an embedding, read the numbers of
+   its codes too.
 3. The range of x is a moving average of the least and the largest numbers of each step, with 0 between them, which
    begins with the first step; both ends are buffers, `W.input_least` and `W.input_most`. Jacob et al., 2018.
 4. An entry that does not train computes codes and scales of parameters and ranges, multiplies codes and scales their
@@ -15,7 +17,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Final
 
@@ -26,8 +28,10 @@ from compiler.quantization.products import (
     LARGEST,
     MAX_CODE,
     Layer,
+    all_products,
     multiply_codes,
     products_of,
+    turned_weights,
     weight_zero,
     weights_of,
 )
@@ -76,10 +80,13 @@ def fake_quantize(program: BlockAnalyses, *, dtype: str = "", keep: str = "") ->
     table = StateTable(lambda: 0, count())
     for name in (f"{weight}.{end}" for weight in weights for end in (INPUT_LEAST, INPUT_MOST)):
         program.desc.states.append(table.add(name, END, pb.STATE_KIND_BUFFER, zeros()))
-    for number in sorted({entry.source_block for entry in program.desc.entries}):
+    numbers = sorted({entry.source_block for entry in program.desc.entries})
+    turned = turned_weights([program[number].desc for number in numbers])
+    is_turned = {weight: weight in turned for weight in weights}
+    for number in numbers:
         block = program[number]
         rewrite = _learn if trains(program.desc, block.desc) else _compute
-        rewrite(Block(block.desc), weights)
+        rewrite(Block(block.desc), is_turned)
         _in_order(block.desc)
         block.forget()
 
@@ -105,7 +112,7 @@ def _weights(program: BlockAnalyses, dtype: str, keep: Sequence[str]) -> list[st
         raise CompileError("qat: this program trains nothing, so no step learns a range; minimize a loss first")
     states = {state.name: state for state in desc.states}
     try:
-        return weights_of(states, {name for block in trained for name in products_of(block)}, keep, "qat")
+        return weights_of(states, {name for block in trained for name in all_products(block)}, keep, "qat")
     except OpError as error:
         raise CompileError(str(error)) from None
 
@@ -114,7 +121,7 @@ def _require_quantizable(block: pb.BlockDesc, keep: Sequence[str]) -> None:
     """Raise CompileError if a step has shards, or if another operator multiplies by a parameter."""
     if any(op.type == MARK for op in block.ops):
         raise CompileError("qat: a range is that of all rows of a step, and a shard has some of them; leave shards out")
-    products = {op.id for found in products_of(block).values() for op in found}
+    products = {op.id for found in all_products(block).values() for op in found}
     states = {p.tensor: p.state for p in block.parameters if p.WhichOneof("source") == "state"}
     for op in block.ops:
         if op.stage > pb.STAGE_FORWARD or op.id in products or op.type in CONTROL:
@@ -124,6 +131,11 @@ def _require_quantizable(block: pb.BlockDesc, keep: Sequence[str]) -> None:
             weight = states.get(name, "")
             if operand not in definition.traits.lowered or not weight or any(matches(weight, each) for each in keep):
                 continue
+            if weight in all_products(block):
+                raise CompileError(
+                    f"qat: {weight} is multiplied as it is and as its transpose, which have no scales in common; "
+                    f"keep={weight!r} leaves it as it is"
+                )
             raise CompileError(
                 f"qat: {op.type} multiplies by {weight} in a way that has no integers, unlike matmul and conv2d with a "
                 f"parameter of float32 on the right; keep={weight!r} leaves it as it is"
@@ -135,8 +147,8 @@ def _require_learned(
 ) -> None:
     """Raise CompileError if an entry multiplies by a state that no product of training reads."""
     blocks = [program.blocks[each.source_block] for each in program.entries]
-    read = {name for each in blocks if trains(program, each) for name in products_of(each)}
-    for name in products_of(block):
+    read = {name for each in blocks if trains(program, each) for name in all_products(each)}
+    for name in all_products(block):
         if name not in weights and name not in read and not any(matches(name, each) for each in keep):
             remedy = "leave average out, or give it other entries"
             state = next(state for state in program.states if state.name == name)
@@ -147,35 +159,44 @@ def _require_learned(
             )
 
 
-def _learn(block: Block, weights: Sequence[str]) -> None:
-    """Let the products of a training step read numbers of codes, and update the ranges."""
-    products = products_of(block.desc)
-    weight_of = {op.id: weight for weight in weights for op in products.get(weight, ())}
-    ends = {weight: _read_ends(block, weight) for weight in dict.fromkeys(weight_of.values())}
-    fakes: dict[str, Value] = {}
+def _learn(block: Block, is_turned: Mapping[str, bool]) -> None:
+    """Let a training step read numbers of codes, and update the ranges."""
+    products = _products(block.desc, is_turned)
+    weight_of = {op.id: weight for weight, found in products.items() for op in found}
+    ends = {weight: _read_ends(block, weight) for weight in products}
+    tensors = {found[0].inputs[1]: weight for weight, found in products.items()}
+    fakes: dict[str, str] = {}
     now: dict[int, dict[str, str]] = {}
     made: list[pb.OpDesc] = []
     for op in [copied(op) for op in block.desc.ops]:
-        if op.id in weight_of:
-            weight, first = weight_of[op.id], len(block.desc.ops)
-            with block.appending():
-                x, w = (block.value(name) for name in op.inputs)
+        first, own = len(block.desc.ops), dict[str, str]()
+        with block.appending():
+            if op.id in weight_of:
+                weight, x = weight_of[op.id], block.value(op.inputs[0])
                 ends[weight] = _moved(ends[weight], x)
-                if weight not in fakes:
-                    codes, scales = _weight_codes(block, w)
-                    fakes[weight] = ops.dequantize_linear(codes, scales, weight_zero(block))
                 scale, zero = _scale_and_zero(ends[weight])
-                fake = ops.dequantize_linear(ops.quantize_linear(x, scale, zero), scale, zero)
-            made += taken(block, first)
-            now[op.id] = {x.name: fake.name, w.name: fakes[weight].name}
-        elif op.gradient_of in now:
-            now[op.id] = now[op.gradient_of]
-        op.inputs[:] = [now.get(op.id, {}).get(name, name) for name in op.inputs]
+                own[x.name] = ops.dequantize_linear(ops.quantize_linear(x, scale, zero), scale, zero).name
+            for tensor in dict.fromkeys(op.inputs) if op.stage <= pb.STAGE_FORWARD else ():
+                if tensor not in tensors:
+                    continue
+                if tensor not in fakes:
+                    codes, scales = _weight_codes(block, block.value(tensor), is_turned[tensors[tensor]])
+                    fakes[tensor] = ops.dequantize_linear(codes, scales, weight_zero(block)).name
+                own[tensor] = fakes[tensor]
+        made += taken(block, first)
+        now[op.id] = own or now.get(op.gradient_of, {})
+        op.inputs[:] = [now[op.id].get(name, name) for name in op.inputs]
         made.append(op)
     replace_ops(block.desc, made)
     for weight, new in ends.items():
         for end, value in zip((INPUT_LEAST, INPUT_MOST), new, strict=True):
             block.desc.updates.add(state=f"{weight}.{end}", tensor=value.name)
+
+
+def _products(block: pb.BlockDesc, is_turned: Mapping[str, bool]) -> dict[str, list[pb.OpDesc]]:
+    """Return the products of a block by weight, as they become products of codes."""
+    found = [products_of(block, is_turned=each) for each in (False, True)]
+    return {weight: found[each][weight] for weight, each in is_turned.items() if weight in found[each]}
 
 
 Ends = tuple[Value, Value]
@@ -213,29 +234,43 @@ def _scale_and_zero(ends: Ends, weight: str = "") -> tuple[Value, Value]:
     return scale, _named(ops.cast(zero, dtype="uint8"), weight, INPUT_ZERO)
 
 
-def _weight_codes(block: Block, w: Value, weight: str = "") -> tuple[Value, Value]:
+def _weight_codes(block: Block, w: Value, is_turned: bool, weight: str = "") -> tuple[Value, Value]:
     """Return the codes and the scales of a weight, as `compiler.quantization.integers` computes them."""
-    largest = ops.max(ops.abs(w), axis=tuple(range(w.rank - 1)))
+    largest = ops.max(ops.abs(w), axis=-1 if is_turned else tuple(range(w.rank - 1)), keepdims=is_turned)
     scales = _named(ops.where(largest > 0.0, largest / float(LARGEST), 1.0), weight, SCALES)
     return _named(ops.quantize_linear(w, scales, weight_zero(block)), weight, CODES), scales
 
 
-def _compute(block: Block, weights: Sequence[str]) -> None:
+def _compute(block: Block, is_turned: Mapping[str, bool]) -> None:
     """Let the products of an entry that does not train multiply codes.
 
     The ops that make codes and scales come first; their tensors have the names of the states of `quantize`.
     """
-    products, first = products_of(block.desc), len(block.desc.ops)
-    tensors = {weight: products[weight][0].inputs[1] for weight in weights if weight in products}
-    results = {op.outputs[0] for weight in tensors for op in products[weight]}
+    products, first = _products(block.desc, is_turned), len(block.desc.ops)
+    results = {op.outputs[0] for found in products.values() for op in found}
     with block.appending():
-        layers = {tensor: _layer(block, weight, tensor) for weight, tensor in tensors.items()}
-    replace_ops(block.desc, [*taken(block, first), *block.desc.ops])
+        layers = {
+            found[0].inputs[1]: _layer(block, weight, found[0].inputs[1], is_turned[weight])
+            for weight, found in products.items()
+        }
+        others = [op for op in block.desc.ops[:first] if results.isdisjoint(op.outputs)]
+        read = {name for op in others for name in op.inputs} | {fetch.tensor for fetch in block.desc.fetches}
+        whole = {
+            tensor: ops.dequantize_linear(layer.codes, layer.scales, weight_zero(block)).name
+            for tensor, layer in layers.items()
+            if tensor in read
+        }
+    computed = taken(block, first)
+    for op in block.desc.ops:
+        op.inputs[:] = [name if op.outputs[0] in results else whole.get(name, name) for name in op.inputs]
+    for fetch in block.desc.fetches:
+        fetch.tensor = whole.get(fetch.tensor, fetch.tensor)
     multiply_codes(block, layers, results)
+    replace_ops(block.desc, [*computed, *block.desc.ops])
 
 
-def _layer(block: Block, weight: str, tensor: str) -> Layer:
-    codes, scales = _weight_codes(block, block.value(tensor), weight)
+def _layer(block: Block, weight: str, tensor: str, is_turned: bool) -> Layer:
+    codes, scales = _weight_codes(block, block.value(tensor), is_turned, weight)
     return Layer(codes, scales, *_scale_and_zero(_read_ends(block, weight), weight))
 
 

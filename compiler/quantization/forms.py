@@ -10,9 +10,11 @@ from compiler.quantization import integers, quantized
 from compiler.quantization.block_codes import BITS
 from compiler.quantization.products import all_products, turned_weights, weights_of
 from compiler.quantization.ranges import ranges
+from compiler.quantization.weight_names import SCALES
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.learned_ranges import INPUT_LEAST, INPUT_MOST
+from prograd_proto.tensor_types import shape_of
 from registry import Block, OpError
 
 if TYPE_CHECKING:
@@ -71,7 +73,7 @@ def form_of(
         rewrite = partial(quantized.widen_in, form=name)
         return Form(chosen, partial(quantized.values_of, program, chosen), partial(_codes_of, form=name), rewrite)
     if trained := integers.learned(program.states):
-        return _learned(program, trained, keep, calibration)
+        return _learned(program, trained, _computed_turned(trained, blocks), keep, calibration)
     if calibration.run is not None and integers.learned(calibration.run.states.arrays):
         raise OpError("quantize: the run has learned ranges that this program lacks; take Program.load of its file")
     if calibration.run is None:
@@ -89,7 +91,15 @@ def form_of(
     return Form(chosen, partial(quantized.values_of, program, chosen), codes_of, integers.multiply_in)
 
 
-def _learned(program: Program, chosen: list[str], keep: Sequence[str], calibration: Calibration) -> Form:
+def _computed_turned(weights: Sequence[str], blocks: Sequence[pb.BlockDesc]) -> set[str]:
+    """Return the weights whose scales some block computes for rows, not for columns: those have a second axis."""
+    ranks = {tensor.name: len(shape_of(tensor.shape)) for block in blocks for tensor in block.tensors}
+    return {name for name in weights if ranks.get(f"{name}.{SCALES}", 1) > 1}
+
+
+def _learned(
+    program: Program, chosen: list[str], turned: set[str], keep: Sequence[str], calibration: Calibration
+) -> Form:
     """Return the form of a program that learned its ranges; raise OpError for what would give others."""
     given = {"rows": calibration.rows, "percentile": calibration.percentile, "keep": keep or None}
     for name, value in given.items():
@@ -102,7 +112,7 @@ def _learned(program: Program, chosen: list[str], keep: Sequence[str], calibrati
         return read.copy()
 
     def codes_of(weight: str, array: Any) -> dict[str, Any]:
-        return integers.codes_of(weight, array, integers.learned_range(weight, read))
+        return integers.codes_of(weight, array, integers.learned_range(weight, read), is_turned=weight in turned)
 
     ends = [f"{name}.{end}" for name in chosen for end in (INPUT_LEAST, INPUT_MOST)]
     return Form(chosen, values, codes_of, integers.store_in, ends)

@@ -116,6 +116,9 @@ TRANSPOSED_ROW_CYCLES: Final = 5.0
 INDEXED_ROW_CYCLES: Final = 5.0
 """Cycles of a row that an index selects, beside its elements. Measured by an embedding of short rows."""
 
+TABLE_ELEMENT_CYCLES: Final = 0.8
+"""Cycles of an element that a byte selects in a table of 256, beside its bytes. Measured by a gather."""
+
 SPREAD_ELEMENT_CYCLES: Final = 0.75
 """Cycles of an element of windows that are laid out or added up. Measured by an unfold."""
 

@@ -300,21 +300,29 @@ class Import:
                 f"the exporter merged {count} parameters with others of equal values, so training ties them; {cure}, "
                 "or untie them by --untie"
             )
-        quantised = sum(node.op_type == "DequantizeLinear" for node in self.graph.node)
+        quantised = [node.input[0] for node in self.graph.node if node.op_type == "DequantizeLinear"]
         if self.walk.integers:
-            self.notes.append(f"products and convolutions in integers: {self.integers}; their weights are not trained")
-        if quantised:
+            stored = {tensor.name for tensor in self.graph.initializer}
+            self._notice_integers(len(stored.intersection(quantised)))
+        elif quantised:
             how = (
                 "the rounding of QuantizeLinear has no gradient, so parameters before it are not trained, except by "
                 "--fake-quantize"
             )
             if self.walk.fake_quantize:
                 how = "they are rounded as the file does, and gradients pass the roundings unchanged"
-            self.notes.append(f"{quantised} quantised tensors are read as floats; {how}")
+            self.notes.append(f"{len(quantised)} quantised tensors are read as floats; {how}")
         self._notice_copies(cure)
         self.notes += self.walk.notes
         constants = untrained(self.walk.onnx, self.graph, {tensor.name for tensor in self.names})
         self.notes += [constants] if constants else []
+
+    def _notice_integers(self, left: int) -> None:
+        """Note what is computed in integers, and the number of weights that are left in floats."""
+        note = f"products and convolutions in integers: {self.integers}; their weights are not trained"
+        if left:
+            note += f"; {left} other quantised weights are read as floats, as no operator multiplies them in integers"
+        self.notes.append(note)
 
     def _notice_copies(self, cure: str) -> None:
         """Note matrices that are the transposed copy of another."""

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from prograd_proto import TensorType
 from prograd_proto.dtypes import HALVES, ITEM_BYTES
-from runtime.codegen.costs import COPIED_BYTE_CYCLES, INDEXED_ROW_CYCLES, PARTIAL_SUM_CYCLES
+from runtime.codegen.costs import COPIED_BYTE_CYCLES, INDEXED_ROW_CYCLES, PARTIAL_SUM_CYCLES, TABLE_ELEMENT_CYCLES
 from runtime.codegen.ir import DTYPES, INT64, Index, Type, Value
 from runtime.codegen.ir.words import convert, minimum, with_lane
 from runtime.codegen.kernels.moves import line
@@ -40,9 +40,6 @@ MIN_TABLE_ELEMENTS: Final = 1 << 12
 
 TABLE_BYTES: Final = 16
 """Bytes of the vectors that elements of a table are put together in."""
-
-TABLE_ELEMENT_CYCLES: Final = 0.8
-"""Cycles for an element of a table that is in the first-level cache: two loads and a store."""
 
 Operands = Sequence[TensorType | None]
 Combine = Callable[[Value, Value], Value]

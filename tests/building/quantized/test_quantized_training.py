@@ -79,6 +79,18 @@ def test_steps_read_numbers_of_codes_and_gradients_pass_through_them(engine: str
             np.testing.assert_allclose(found, ends, rtol=1e-5)
 
 
+def test_steps_multiply_by_transposes_with_a_scale_for_each_row():
+    program = Program("transposed", seed=1)
+    x, w = program.input("x", "float32", ("batch", 24)), program.parameter("w", (16, 24))
+    program.minimize(ops.mean(ops.square(ops.matmul(x, w, transpose_b=True))), sgd(RATE))
+    run = prograd.Run(program.compile(batch=32, qat="int8"))
+    rows, before = np.random.default_rng(1).normal(size=(32, 24)).astype("f4"), np.array(run.state["w"], "f8")
+    run.step({"x": rows})
+    first = of_operand(rows, moved(None, rows))
+    y = first @ of_weight(before.T)
+    np.testing.assert_allclose(run.state["w"], before - RATE * (2 * y / y.size).T @ first, atol=2e-6)
+
+
 def test_two_products_of_a_weight_move_its_range_one_after_the_other():
     program = Program("twice", seed=1)
     x, w = program.input("x", "float32", ("batch", 4)), program.parameter("w", (4, 4))
@@ -164,6 +176,8 @@ def drawn(seed: int) -> Program:
         else ops.reshape(x, shape=("batch", int(np.prod(x.shape[1:], dtype=int))))
     )
     x = ops.relu(layers.dense(x, "hidden", int(rng.integers(5, 40)))) if rng.random() < 0.7 else x
+    if rng.random() < 0.5:
+        x = ops.tanh(ops.matmul(x, program.parameter("turned", (12, int(x.shape[-1]))), transpose_b=True))
     logits = layers.dense(x, "head", 4)
     program.minimize(ops.softmax_cross_entropy(logits, label), sgd(0.05))
     program.outputs(logits=logits)
@@ -185,6 +199,38 @@ def test_random_networks_have_the_bits_of_their_evaluations(seed: int, tmp_path:
         for entry, name, feeds in (("predict", "logits", {"x": rows["x"]}), ("evaluate", "loss", rows)):
             found, wanted = (each.step(feeds, entry=entry)[name] for each in (small, run))
             np.testing.assert_array_equal(found, wanted)
+
+
+def tied() -> Program:
+    """Return a network with layers as torch has them, whose table is looked up and multiplied."""
+    program = Program("tied", seed=1)
+    token, label = (program.input(name, "int64", ("batch", 6)) for name in ("token", "label"))
+    table = program.parameter("table", (40, 32))
+    wide, narrow = program.parameter("wide.w", (48, 32)), program.parameter("narrow.w", (32, 48))
+    hidden = ops.relu(ops.matmul(ops.gather(table, token, axis=0), wide, transpose_b=True))
+    logits = ops.matmul(ops.matmul(hidden, narrow, transpose_b=True), table, transpose_b=True)
+    penalty = 0.01 * ops.mean(ops.square(narrow))
+    program.minimize(ops.mean(ops.softmax_cross_entropy(logits, label)) + penalty, sgd(0.5))
+    program.outputs(logits=logits)
+    return program
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_transposes_and_looked_up_rows_have_the_bits_that_evaluations_saw(engine: str, tmp_path: Path):
+    tied().compile(batch=16, qat="int8").save(tmp_path / "learns.pb")
+    run = prograd.load(tmp_path / "learns.pb", engine=engine)
+    numbers = np.random.default_rng(0)
+    rows = {name: numbers.integers(0, 40, (16, 6)) for name in ("token", "label")}
+    losses = [float(run.step(rows)["loss"]) for _ in range(4)]
+    assert losses[-1] < losses[0]
+    program = Program.load(tmp_path / "learns.pb")
+    assert program.quantize("int8", run=run) == ["table", "wide.w", "narrow.w"]
+    small = prograd.Run(program.compile(), engine=engine)
+    assert small.state["table.scales"].shape == (40, 1)
+    for entry, name in (("predict", "logits"), ("evaluate", "loss")):
+        feeds = {"token": rows["token"]} if entry == "predict" else rows
+        found, wanted = (each.step(feeds, entry=entry)[name] for each in (small, run))
+        np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.usefixtures("home")
@@ -328,6 +374,13 @@ def test_what_cannot_be_trained_for_integers_is_refused():
     )
     assert refused(perceptron(), qat="int8", shards=2) == (
         "fake_quantize: qat: a range is that of all rows of a step, and a shard has some of them; leave shards out"
+    )
+    both = Program("both")
+    x, w = both.input("x", "float32", ("batch", 4)), both.parameter("w", (4, 4))
+    both.minimize(ops.mean(ops.matmul(x @ w, w, transpose_b=True)), sgd(0.1))
+    assert refused(both, qat="int8") == (
+        "fake_quantize: qat: w is multiplied as it is and as its transpose, which have no scales in common; "
+        "keep='w' leaves it as it is"
     )
     averaged = perceptron()
     averaged.average(0.9)
