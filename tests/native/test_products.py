@@ -12,7 +12,7 @@ from native.made import check
 
 from prograd import Program, Run, constant, sgd
 from registry import Value
-from registry.ops import einsum, matmul, mean, outer_sum, relu, transpose
+from registry.ops import cast, einsum, matmul, mean, outer_sum, relu, transpose
 from runtime.codegen.emit.partition import partitioned
 from runtime.codegen.kernels.matmul.shape import ProductShape, is_halved
 from runtime.codegen.kernels.nest import Nest
@@ -152,6 +152,41 @@ def test_few_rows_by_weights_as_they_lie_have_equal_bits_everywhere(rows: int, k
         for a, b in zip(first, found, strict=True):
             np.testing.assert_array_equal(a, b)
     check(torch_layer, operands, target("sse2"), NEAR[dtype])
+
+
+def sums_in_lanes(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Products of rows, added in 16 lanes of four chains of 64 links, in their order one by one."""
+    products = x[:, None, :] * w
+    rounds = x.shape[1] // 64
+    whole, rest = products[..., : rounds * 64], products[..., rounds * 64 :]
+    zeros = np.zeros((*products.shape[:2], 4, 16), "float32")
+    chains = zeros.copy()
+    for start in range(0, rounds, 64):
+        chain = zeros.copy()
+        for i in range(start, min(start + 64, rounds)):
+            chain += whole[..., i * 64 : (i + 1) * 64].reshape(zeros.shape)
+        chains += chain
+    chains += np.concatenate([rest, np.zeros((*rest.shape[:2], 64 - rest.shape[2]), "float32")], 2).reshape(zeros.shape)
+    lanes = (chains[..., 0, :] + chains[..., 1, :]) + (chains[..., 2, :] + chains[..., 3, :])
+    while lanes.shape[-1] > 1:
+        lanes = lanes[..., ::2] + lanes[..., 1::2]
+    return lanes[..., 0]
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("end", [True, False])
+def test_few_rows_by_large_weights_add_in_lanes_whatever_is_read_side_by_side(rows: int, dtype: str, end: bool):
+    x, w = of(rows, 4200), of(130, 4200, dtype=dtype)
+    wanted = sums_in_lanes(x, w.astype("float32"))
+
+    def layer(x: Value, w: Value) -> list[Value]:
+        return [matmul(x, cast(w, dtype="float32") if dtype == "float16" else w, transpose_b=True)]
+
+    for each in filter(lambda each: each.fma, map(target, instruction_sets())):
+        [found] = check(layer, [x, w], each, NEAR["float32"], 2, end)
+        np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("rows", [2, 4])

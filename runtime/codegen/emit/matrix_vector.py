@@ -6,7 +6,8 @@ operand whose columns are contiguous is transposed instead, see `partition`. `lo
 products add in this order.
 
 A product of few rows by a matrix of weights that are contiguous along the depth, as layers of PyTorch have them, is
-computed likewise, with its operands exchanged: each row of weights is read once, as it lies, for a few columns.
+computed likewise, with its operands exchanged: each row of weights is read once, as it lies, for a few columns. Several
+rows of weights are read side by side: the hardware prefetches each of them, and a column is loaded once for all.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
 from runtime.codegen.costs import DOT_PRODUCT_CYCLES
 from runtime.codegen.emit.body import body_of
@@ -26,13 +27,43 @@ from runtime.codegen.ir.words import lane, shuffle
 from runtime.codegen.kernels.matmul import Matrix, Operand
 from runtime.codegen.kernels.matmul.shape import ProductShape
 from runtime.codegen.kernels.nest import unravelled
-from runtime.codegen.kernels.reduction import SUM, by_pairs, in_lanes
+from runtime.codegen.kernels.reduction import PARALLEL_CHAINS, SUM, by_pairs, in_lanes
 from runtime.codegen.lowering.group_kernel import GroupKernel
-from runtime.codegen.machine import Target
+from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 from runtime.codegen.rules import KernelContext, KernelStep, KernelSteps
 
-COLUMNS_AT_ONCE: Final = 2
-"""Columns by which a row is multiplied in one pass, whose sums fit into registers; the row stays in a cache."""
+COLUMNS_PER_PASS: Final = (1, 2, 3, 2)
+"""Columns by which a row is multiplied in one pass, for one to four columns; four take two passes, as more do."""
+
+ROWS_PER_PASS: Final = 4
+"""Upper bound on the rows that are read side by side; a power of two, so that it divides a vector."""
+
+
+class _Tile(NamedTuple):
+    """What one pass over the depth computes: its sums stay in registers.
+
+    Attributes:
+        rows: rows of the left operand.
+        columns: columns of the right operand.
+        vectors: vectors of each round of the tree of reductions.
+    """
+
+    rows: int
+    columns: int
+    vectors: int
+
+
+def _tile(target: Target, columns: int) -> _Tile:
+    """Return the tile for a number of columns: all chains of several rows, or some of the chains of one."""
+    columns = COLUMNS_PER_PASS[min(columns, len(COLUMNS_PER_PASS)) - 1]
+    sums, chains = target.registers * 3 // 4, PARALLEL_CHAINS * target.vectors_per_nominal
+    rows = _power_of_two(min(sums // (columns * chains), ROWS_PER_PASS))
+    return _Tile(rows, columns, min(_power_of_two(sums // (rows * columns)), chains))
+
+
+def _power_of_two(most: int) -> int:
+    """Return the largest power of two up to `most`; 1 if there is none."""
+    return 1 << max(most.bit_length() - 1, 0)
 
 
 def column_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
@@ -73,6 +104,7 @@ class _Column:
         beside = [step[-1] for name, step in self.steps.items() if name not in (LEFT, RIGHT)]
         self.goes_on = all(step in (0, 1) for step in beside)
         self.operands = ProductOperands(context, kernel, shape)
+        self.tile = _tile(context.f.target, shape.n)
 
     def rows(self, at: Sequence[Index], row: Index, count: int) -> None:
         """Compute `count` rows from `row` on, at most one vector of them; `at` is the index along the batch axes."""
@@ -82,7 +114,8 @@ class _Column:
         right = self.operands.right([*at])
         assert isinstance(right, Matrix), "only the left operand is computed"
         right = replace(right, row=1)  # or it has but one row
-        rows = [self._row(left.moved(i, 0), right) for i in range(count)]
+        step = self.tile.rows
+        rows = [x for i in range(0, count, step) for x in self._rows(left.moved(i, 0), right, min(step, count - i))]
         missing = [self.f.constant(self.type, 0)] * (self.lanes - count)
         for column, of_rows in enumerate(zip(*rows, strict=True)):
             x = by_pairs([transposed_sum([*part, *missing]) for part in zip(*of_rows, strict=True)], SUM)
@@ -92,20 +125,52 @@ class _Column:
             for i in range(count):
                 self.body.at(self.steps, [*at, column, row + i], 0, 1, {self.result: lane(x, i)})
 
-    def _row(self, left: Operand, right: Matrix) -> list[list[Value]]:
-        """Return the products of a row by each column, reduced to the parts of one nominal vector."""
-        found: list[list[Value]] = []
-        for first in range(0, self.shape.n, COLUMNS_AT_ONCE):
-            columns = range(first, min(first + COLUMNS_AT_ONCE, self.shape.n))
+    def _rows(self, left: Operand, right: Matrix, rows: int) -> list[list[list[Value]]]:
+        """Return the products of rows by each column, reduced to the parts of one nominal vector."""
+        found: list[list[list[Value]]] = [[] for _ in range(rows)]
+        for first in range(0, self.shape.n, self.tile.columns):
+            columns = range(first, min(first + self.tile.columns, self.shape.n))
+            streams = self.operands.streams(left) if first == 0 else []
+            prefetch = _Prefetch(streams, rows, len(columns), self.lanes)
 
-            def products(k: Index, tail: int | None, columns: range = columns) -> list[Value]:
-                x = left.along_row(0, k, self.lanes, tail)
-                return [x * right.along_column(k, column, self.lanes, tail) for column in columns]
+            def products(
+                k: Index, tail: int | None, columns: range = columns, prefetch: _Prefetch = prefetch
+            ) -> list[Value]:
+                prefetch.vector(k)
+                beside = [right.along_column(k, column, self.lanes, tail) for column in columns]
+                along = [left.along_row(i, k, self.lanes, tail) for i in range(rows)]
+                return [x * y for x in along for y in beside]
 
-            count = len(columns)
-            sums = in_lanes(self.f, self.shape.k, products, [SUM] * count, [self.type] * count)
-            found += [sums[i::count] for i in range(count)]
+            count = rows * len(columns)
+            sums = in_lanes(self.f, self.shape.k, products, [SUM] * count, [self.type] * count, self.tile.vectors)
+            for i, of_row in enumerate(found):
+                of_row += [sums[number::count] for number in range(i * len(columns), (i + 1) * len(columns))]
         return found
+
+
+class _Prefetch:
+    """Prefetches of the rows after those of a pass into the second-level cache, a line at a time.
+
+    A pass over float32 with one column waits for memory only, which the hardware prefetches as fast.
+    """
+
+    def __init__(self, streams: Sequence[Matrix], rows: int, columns: int, lanes: int) -> None:
+        self._streams = [x for x in streams if columns > 1 or _bits(x) < 32]
+        self._rows, self._lanes, self._count = rows, lanes, 0
+
+    def vector(self, k: Index) -> None:
+        """Prefetch the lines beside a vector of each row; it is called for successive vectors."""
+        for x in self._streams:
+            if self._count * self._lanes * _bits(x) // 8 % CACHE_LINE_BYTES == 0:
+                for i in range(self._rows):
+                    x.at.function.prefetch(x.moved(i + self._rows, k).at, 0, 2)
+        self._count += 1
+
+
+def _bits(x: Matrix) -> int:
+    element = x.at.type.element
+    assert element is not None, "matrices are in memory"
+    return element.bits
 
 
 def transposed_sum(vectors: Sequence[Value]) -> Value:

@@ -82,6 +82,15 @@ class ProductOperands:
         """Return the right operand of the matrix at this index of the batch axes."""
         return self._operand(1, RIGHT, self._shape.right, at)
 
+    def streams(self, left: Operand) -> list[Matrix]:
+        """Return the large tensors in memory that are read for the left operand and have its shape."""
+        if isinstance(left, Matrix):
+            is_far = self._types[self._names[0]].nbytes >= MIN_PREFETCHED_BYTES
+            return [left] if is_far else []
+        assert isinstance(left, ComputedMatrix), "pairs are packed"
+        first = left.operand.first
+        return [Matrix(at, left.row).moved(left.i + first, left.j) for at in left.operand.streams]
+
     def _operand(self, number: int, name: str, strides: tuple[int, int], at: list[Index]) -> Operand:
         factor, shape = self._factor(number, name, strides, at), self._shape
         if not shape.of_pairs:

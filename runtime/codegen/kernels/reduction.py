@@ -63,7 +63,14 @@ def along_row(f: Function, count: int, read: Read, reducers: Sequence[Reducer], 
     return [across(x, reducer.combine) for x, reducer in zip(vectors, reducers, strict=True)]
 
 
-def in_lanes(f: Function, count: int, read: Read, reducers: Sequence[Reducer], types: Sequence[Type]) -> list[Value]:
+def in_lanes(
+    f: Function,
+    count: int,
+    read: Read,
+    reducers: Sequence[Reducer],
+    types: Sequence[Type],
+    vectors_per_pass: int | None = None,
+) -> list[Value]:
     """Return the reductions of the elements of a row without reducing the lanes of the nominal vectors.
 
     The result has all reducers for the first part of a nominal vector, then all for the second, and so on.
@@ -74,15 +81,21 @@ def in_lanes(f: Function, count: int, read: Read, reducers: Sequence[Reducer], t
         read: function that returns the vectors of these types that begin at an element; called in order.
         reducers: one for each vector.
         types: types of these vectors, which have the same number of lanes.
+        vectors_per_pass: vectors of each round that one pass over the row reduces, so that the chains of many reducers
+            fit into registers: a divisor of the vectors of a round; all of them if it is not given. Bits are the same.
     """
     lanes, width, parts = types[0].lanes, len(reducers), f.target.vectors_per_nominal
     rounds, rest = divmod(count, PARALLEL_CHAINS * parts * lanes)
     vectors = PARALLEL_CHAINS * parts
+    step = vectors_per_pass or vectors
 
-    def round_of_chains(i: Index) -> list[Value]:
-        return [x for v in range(vectors) for x in read(i * (vectors * lanes) + v * lanes, None)]
+    def some_chains(first: int) -> list[Value]:
+        def read_round(i: Index) -> list[Value]:
+            return [x for v in range(first, first + step) for x in read(i * (vectors * lanes) + v * lanes, None)]
 
-    chains = down_rows(f, rounds, round_of_chains, [*reducers] * vectors, [*types] * vectors)
+        return down_rows(f, rounds, read_round, [*reducers] * step, [*types] * step)
+
+    chains = [chain for first in range(0, vectors, step) for chain in some_chains(first)]
     for v, short in enumerate(tails_of(rest, lanes)):
         links = read(rounds * (vectors * lanes) + v * lanes, None if short == lanes else short)
         for j, (x, reducer) in enumerate(zip(links, reducers, strict=True), v * width):

@@ -39,9 +39,6 @@ MOST_FEW_ROWS: Final = 4
 """Upper bound on the rows of a product that reads its weights as they lie: more take longer than copies of weights."""
 
 
-MOST_NEAR_ELEMENTS: Final = 6144
-"""Elements of three and four rows that stay in the nearest cache while rows of weights go by."""
-
 LEAST_WEIGHTS: Final = 4096
 """Elements of weights from which on few rows read them as they lie; the code for smaller ones should be short."""
 
@@ -136,8 +133,7 @@ def is_of_few_rows(left: Sequence[int], right: Sequence[int], depth: int, domain
     """
     rows, is_one_matrix = prod(domain[:-1]), not any(right[:-2]) and domain[-1] > 1
     along_depth = left[-1] == right[-1] == 1 != right[-2] and depth * domain[-1] >= LEAST_WEIGHTS
-    is_near = rows <= 2 or (rows <= MOST_FEW_ROWS and rows * depth <= MOST_NEAR_ELEMENTS)
-    return is_one_matrix and along_depth and is_near
+    return is_one_matrix and along_depth and rows <= MOST_FEW_ROWS
 
 
 def is_halved(shape: ProductShape, bits: int) -> bool:
