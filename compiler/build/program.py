@@ -234,7 +234,7 @@ class Program:
             raise OpError("lora: adapters come before minimize and gradients, which would not see them")
         return with_adapters(
             self._states,
-            [self._block, *(Block(kept.block) for kept in self._opened.kept.values())],
+            self._blocks(),
             self.state,
             patterns,
             rank=r,
@@ -286,7 +286,7 @@ class Program:
         """
         from compiler.quantization.forms import Calibration, form_of  # brings NumPy
 
-        blocks = [self._block, *(Block(kept.block) for kept in self._opened.kept.values())]
+        blocks = self._blocks()
         form = form_of(weights, self, [block.desc for block in blocks], keep, Calibration(run, rows, percentile))
         chosen = form.chosen
         brought = form.values(run.states.arrays if values is None and run is not None else values)
@@ -310,6 +310,13 @@ class Program:
         for block in blocks:
             form.rewrite(block, types)
         return chosen
+
+    def _blocks(self) -> list[Block]:
+        """Return the growing block and the kept ones, which number the blocks inside ops alike."""
+        kept = [Block(each.block) for each in self._opened.kept.values()]
+        for block in kept:
+            block.bodies = self._block.bodies
+        return [self._block, *kept]
 
     def _stop_training(self) -> None:
         """Leave out the updates, what training reports, and the states of optimizers; the run is what evaluated it."""

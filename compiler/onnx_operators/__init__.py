@@ -12,6 +12,7 @@ contributed  fused operators of ONNX Runtime
 contributed_attention  its attention
 conv        convolutions
 criteria    losses
+dynamic_recurrent  LSTM of dynamically quantised products
 fill        filled tensors, ranges, triangles of matrices
 index       gathers, scatters, choices
 flow        conditions and loops
@@ -51,6 +52,7 @@ from compiler.onnx_operators import (
     contributed_attention,
     conv,
     criteria,
+    dynamic_recurrent,
     fill,
     flow,
     index,
@@ -73,9 +75,9 @@ from compiler.onnx_operators import (
 from compiler.onnx_operators.ml import encoders, linear_models, svm, trees
 
 FAMILIES: Final = (
-    activation, attention, contributed, contributed_attention, flow, conv, criteria, fill, index, integers, linalg,
-    norm, part, pointwise, pool, quantize, recurrent, reduce, resize, selection, sequences, shape, signal, update,
-    encoders, linear_models, svm, trees,
+    activation, attention, contributed, contributed_attention, flow, conv, criteria, dynamic_recurrent, fill, index,
+    integers, linalg, norm, part, pointwise, pool, quantize, recurrent, reduce, resize, selection, sequences, shape,
+    signal, update, encoders, linear_models, svm, trees,
 )  # fmt: skip
 
 IMPORTS: Final[dict[str, Mapping]] = {name: mapping for family in FAMILIES for name, mapping in family.IMPORTS.items()}

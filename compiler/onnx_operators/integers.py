@@ -32,6 +32,8 @@ from registry import Value, ops
 SIGNED_SHIFT: Final = 128
 """The code of the signed number 0."""
 
+MAX_CODE: Final = 255
+
 DTYPES: Final = ("uint8", "int8")
 
 MATRIX_RANK: Final = 2
@@ -92,6 +94,18 @@ def _coded(node: Node, x: Arranged, number: int) -> Arranged:
     scale, zero = scalar(node.value(number)), scalar(plain(codes(node, number + 1)))
     y = pointwise(lambda v: ops.quantize_linear(cast(v, "float32"), scale, zero), x)
     return kept(node, y, node.dtypes[number + 1])
+
+
+def dynamic_codes(x: Value) -> tuple[Value, Value, Value]:
+    """Return the codes of a tensor by its own range, with 0 in it, and their scale and zero point.
+
+    The scale of zeros is 1, as in ONNX Runtime.
+    """
+    kept = ops.stop_gradient(x)
+    least, most = ops.minimum(ops.min(kept), 0.0), ops.maximum(ops.max(kept), 0.0)
+    scale = ops.where(most > least, (most - least) / float(MAX_CODE), 1.0)
+    zero = ops.cast(ops.clip(ops.round(-least / scale), 0.0, float(MAX_CODE)), dtype="uint8")
+    return ops.quantize_linear(kept, scale, zero), scale, zero
 
 
 def dequantized(node: Node) -> Arranged:

@@ -15,7 +15,7 @@ from compiler.frontends.onnx.known.constants import CARRIED
 from compiler.frontends.onnx.node import Mapping, Node, cast, on_plain
 from compiler.frontends.onnx.small_floats import FORMATS
 from compiler.onnx_operators.conv import channels, convolved
-from compiler.onnx_operators.integers import dequantized, has_codes, quantized
+from compiler.onnx_operators.integers import dequantized, dynamic_codes, has_codes, quantized
 from compiler.onnx_operators.linalg import matmul
 from registry import Value, ops
 
@@ -92,14 +92,11 @@ def _dequantize(node: Node, x: Value, scale: Value, zero: Value | None = None) -
 
 
 def _dynamic(node: Node, x: Value) -> tuple[Value, Value, Value]:
-    kept = ops.stop_gradient(x)  # the limits follow x without a gradient
-    least, most = ops.minimum(ops.min(kept), 0.0), ops.maximum(ops.max(kept), 0.0)
-    scale = (most - least) / 255.0
-    zero = ops.clip(ops.round(-least / scale), 0.0, 255.0)
+    codes, scale, zero = dynamic_codes(x)
     if node.walk.fake_quantize:
         node.walk.dtypes[node.outputs[0]] = "float32"
-        return _passed(x / scale, zero, 0.0, 255.0), scale, cast(zero, "uint8")
-    return cast(ops.clip(ops.round(x / scale) + zero, 0.0, 255.0), "uint8"), scale, cast(zero, "uint8")
+        return _passed(x / scale, cast(zero, "float32"), 0.0, 255.0), scale, zero
+    return codes, scale, zero
 
 
 def _matmul(node: Node, *operands: Value) -> Value:

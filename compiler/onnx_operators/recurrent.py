@@ -64,7 +64,7 @@ def _layer(node: Node) -> Any:
             weights += [node.full((gates * hidden,), 0.0, x.dtype)] * 2
         else:
             weights += [ordered(bias[d]), ordered(bias[d], gates * hidden)]
-    states = {name: _state(node, i) for i, name in ((5, "hidden"), (6, "cell")) if node.has(i)}
+    states = {name: first_state(node, i) for i, name in ((5, "hidden"), (6, "cell")) if node.has(i)}
     if kind == "LSTM" and len(states) == 1:
         [known] = states.values()
         zero = node.full(known.shape, 0.0, x.dtype)
@@ -78,13 +78,14 @@ def _layer(node: Node) -> Any:
     return (arranged(ops.transpose(y, axis=(1, 2, 0, 3))), *map(arranged, last))
 
 
-def _state(node: Node, number: int) -> Value:
+def first_state(node: Node, number: int) -> Value:
+    """Return an operand that is the first states of all directions, directions first."""
     v = node.value(number)
     return ops.transpose(v, axis=(1, 0, 2)) if node.attribute("layout", 0) else v
 
 
-def _activations(node: Node, words: Sequence[str], first: int) -> list[Activation]:
-    """Return the activations of one direction, which clip their operand first."""
+def activations(node: Node, kind: str, words: Sequence[str], direction: int) -> list[Activation]:
+    """Return the activations of a direction of a layer of a kind, which clip their operand first."""
     clip = node.attribute("clip")
     alphas, betas = list(node.attribute("activation_alpha", [])), list(node.attribute("activation_beta", []))
 
@@ -106,7 +107,8 @@ def _activations(node: Node, words: Sequence[str], first: int) -> list[Activatio
         }[words[number]]
         return (lambda v: made(ops.clip(v, -clip, clip))) if clip else made
 
-    return [function(first + i) for i in range(len(DEFAULTS[node.operator]))]
+    count = len(DEFAULTS[kind])
+    return [function(direction * count + i) for i in range(count)]
 
 
 def _unrolled(node: Node, words: Sequence[str]) -> Any:
@@ -118,8 +120,8 @@ def _unrolled(node: Node, words: Sequence[str]) -> Any:
     w, r, bias = node.value(1), node.value(2), node.optional_value(3)
     directions, hidden = node.sizes(1)[0], node.sizes(2)[2]
     lengths = node.optional_value(4)
-    hiddens = _state(node, 5) if node.has(5) else None
-    cells = _state(node, 6) if kind == "LSTM" and node.has(6) else None
+    hiddens = first_state(node, 5) if node.has(5) else None
+    cells = first_state(node, 6) if kind == "LSTM" and node.has(6) else None
     peepholes = node.optional_value(7) if kind == "LSTM" else None
     assert isinstance(steps, int)
     counts = None if lengths is None else ops.reshape(cast(lengths, "int64"), shape=(batch, 1))
@@ -127,11 +129,11 @@ def _unrolled(node: Node, words: Sequence[str]) -> Any:
     all_ys: list[Value] = []
     finals: list[tuple[Value, Value]] = []
     for d in range(directions):
-        functions = _activations(node, words, d * len(DEFAULTS[kind]))
+        functions = activations(node, kind, words, d)
         own = bias[d] if bias is not None else node.full((2 * gates * hidden,), 0.0, x.dtype)
         input_bias, state_bias = own[: gates * hidden], own[gates * hidden :]
         inputs = ops.matmul(x, w[d], transpose_b=True) + input_bias
-        step = _Step(node, functions, r[d], state_bias, None if peepholes is None else peepholes[d], hidden)
+        step = Step(node, kind, functions, Matrix(r[d]), state_bias, None if peepholes is None else peepholes[d])
         h, c = zero if hiddens is None else hiddens[d], zero if cells is None else cells[d]
         ys: list[Value] = [zero] * steps
         backward = node.attribute("direction", "forward") == "reverse" or d == 1
@@ -152,29 +154,45 @@ def _unrolled(node: Node, words: Sequence[str]) -> Any:
     return (arranged(y), *map(arranged, last))
 
 
-class _Step:
-    """One step of a layer: from the product of the input, the hidden state and the cell to the next two."""
+class Matrix:
+    """The recurrent weights of a direction, [gates * h, h], as what multiplies the states."""
+
+    def __init__(self, r: Value) -> None:
+        self.r = r
+
+    def __call__(self, h: Value) -> Value:
+        """Return the product of the states and the weights of all gates."""
+        return ops.matmul(h, self.r, transpose_b=True)
+
+
+class Step:
+    """One step of a layer: from the product of the input, the hidden state and the cell to the next two.
+
+    `product` is the product of a state with the recurrent weights, a `Matrix` but for an LSTM.
+    """
 
     def __init__(
-        self, node: Node, f: Sequence[Activation], r: Value, bias: Value, peepholes: Value | None, hidden: int
+        self, node: Node, kind: str, f: Sequence[Activation], product: Any, bias: Value, peepholes: Value | None
     ) -> None:
-        self.node, self.f, self.r, self.bias, self.p, self.n = node, f, r, bias, peepholes, hidden
+        self.node, self.kind, self.f, self.product, self.bias, self.p = node, kind, f, product, bias, peepholes
+        self.n = int(bias.shape[0]) // GATES[kind]
 
     def __call__(self, x: Value, h: Value, c: Value) -> tuple[Value, Value]:
-        return {"RNN": self._rnn, "GRU": self._gru, "LSTM": self._lstm}[self.node.operator](x, h, c)
+        """Return the next hidden state and the next cell; `x` has the bias of the inputs."""
+        return {"RNN": self._rnn, "GRU": self._gru, "LSTM": self._lstm}[self.kind](x, h, c)
 
     def _part(self, v: Value, gate: int) -> Value:
         return v[..., gate * self.n : (gate + 1) * self.n]
 
     def _rnn(self, x: Value, h: Value, c: Value) -> tuple[Value, Value]:
-        return self.f[0](x + ops.matmul(h, self.r, transpose_b=True) + self.bias), c
+        return self.f[0](x + self.product(h) + self.bias), c
 
     def _gru(self, x: Value, h: Value, c: Value) -> tuple[Value, Value]:
-        n = self.n
-        gates = ops.matmul(h, self.r[: 2 * n], transpose_b=True) + self.bias[: 2 * n]
+        n, r = self.n, self.product.r
+        gates = ops.matmul(h, r[: 2 * n], transpose_b=True) + self.bias[: 2 * n]
         update = self.f[0](self._part(x, 0) + self._part(gates, 0))
         reset = self.f[0](self._part(x, 1) + self._part(gates, 1))
-        rest, bias = self.r[2 * n :], self.bias[2 * n :]
+        rest, bias = r[2 * n :], self.bias[2 * n :]
         if self.node.attribute("linear_before_reset", 0):
             state = reset * (ops.matmul(h, rest, transpose_b=True) + bias)
         else:
@@ -183,7 +201,7 @@ class _Step:
         return (1.0 - update) * new + update * h, c
 
     def _lstm(self, x: Value, h: Value, c: Value) -> tuple[Value, Value]:
-        z = x + ops.matmul(h, self.r, transpose_b=True) + self.bias
+        z = x + self.product(h) + self.bias
         i, o, forget, new = (self._part(z, gate) for gate in range(4))
         if self.p is not None:
             i, forget = i + self._part(self.p, 0) * c, forget + self._part(self.p, 2) * c

@@ -170,9 +170,14 @@ def _space_to_depth(node: Node) -> Arranged:
 
 def _reverse_sequence(node: Node, x: Value, lengths: Value) -> Value:
     batch, time = node.attribute("batch_axis", 1), node.attribute("time_axis", 0)
+    return reversed_sequences(x, node.range(node.shape()[time]), lengths, batch, time)
+
+
+def reversed_sequences(x: Value, numbers: Value, lengths: Value, batch: int = 1, time: int = 0) -> Value:
+    """Return sequences with the steps of their lengths in reverse; `numbers` are those of all steps."""
     along_time = tuple(-1 if i == time else 1 for i in range(x.rank))
     along_batch = tuple(x.shape[batch] if i == batch else 1 for i in range(x.rank))
-    at = ops.reshape(node.range(node.shape()[time]), shape=along_time)
+    at = ops.reshape(numbers, shape=along_time)
     count = ops.reshape(cast(lengths, "int64"), shape=along_batch)
     whole = ops.broadcast_to(ops.where(at < count, count - 1 - at, at), shape=x.shape)
     return ops.take_along_axis(x, whole, axis=time)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from compiler.quantization import integers, quantized
 from compiler.quantization.block_codes import BITS
-from compiler.quantization.products import all_products, turned_weights, weights_of
+from compiler.quantization.products import all_products, layers_of, turned_weights, weights_of
 from compiler.quantization.ranges import ranges
 from compiler.quantization.weight_names import SCALES
 from prograd_proto import TensorType
@@ -81,7 +81,8 @@ def form_of(
     percentile = calibration.percentile
     if percentile is not None and not MIN_PERCENTILE < percentile <= MAX_PERCENTILE:
         raise OpError(f"quantize: percentile={percentile} is not above {MIN_PERCENTILE} and at most {MAX_PERCENTILE}")
-    chosen = weights_of(program.states, {name for block in blocks for name in all_products(block)}, keep)
+    read = {name for block in blocks for name in (*all_products(block), *layers_of(block))}
+    chosen = weights_of(program.states, read, keep)
     turned = turned_weights(blocks)
     found = ranges(calibration.run, calibration.entry, chosen, calibration.rows, percentile=percentile)
 

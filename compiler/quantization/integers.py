@@ -22,6 +22,7 @@ from compiler.quantization.products import (
     MAX_CODE,
     WEIGHT_ZERO,
     Layer,
+    layers_of,
     multiply_codes,
     products_of,
     whole_weights,
@@ -89,7 +90,8 @@ def multiply_in(block: Block, types: Mapping[str, Sequence[TensorType]]) -> None
     found = [
         (op.outputs[0], op.inputs[1], is_turned)
         for is_turned in (False, True)
-        for each in products_of(block.desc, is_turned=is_turned).values()
+        for products in (products_of(block.desc, is_turned=is_turned), {} if is_turned else layers_of(block.desc))
+        for each in products.values()
         for op in each
     ]
     layers = {name: Layer(*parts) for name, parts in read_parts(block, types, PARTS).items()}

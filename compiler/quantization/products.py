@@ -5,6 +5,7 @@
 2. A normalisation by running statistics, or another multiple of each channel behind a product, becomes part of the
    scale of the sums if no other op reads between them: scales of channels take it, and no code changes.
 3. Maxima of windows before a product are maxima of codes, which take a quarter of the memory.
+4. A recurrent layer becomes a loop over time, whose steps multiply the codes of states; see `recurrent`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from compiler.quantization.recurrent import steps_of_codes
 from compiler.quantization.weight_names import matches
 from compiler.train.adapters import is_adapter
 from compiler.train.written_ops import copied, replace_ops, written
@@ -21,6 +23,7 @@ from prograd_proto.dtypes import NAMES
 from prograd_proto.spelling import closest
 from prograd_proto.tensor_types import shape_of
 from registry import OPS, Block, OpError, Value, ops
+from registry.ops.recurrent import CELLS
 
 MAX_CODE: Final = 255
 LARGEST: Final = 127
@@ -106,6 +109,16 @@ def turned_weights(blocks: Sequence[pb.BlockDesc]) -> set[str]:
     return {name for block in blocks for name in products_of(block, is_turned=True)} - plain
 
 
+def layers_of(block: pb.BlockDesc) -> dict[str, list[pb.OpDesc]]:
+    """Return the recurrent layers of a block by the state that their states are multiplied by."""
+    states = {p.tensor: p.state for p in block.parameters if p.WhichOneof("source") == "state"}
+    made: dict[str, list[pb.OpDesc]] = {}
+    for op in block.ops:
+        if op.type in CELLS and op.stage <= pb.STAGE_FORWARD and op.inputs[1] in states:
+            made.setdefault(states[op.inputs[1]], []).append(op)
+    return made
+
+
 def all_products(block: pb.BlockDesc) -> dict[str, list[pb.OpDesc]]:
     """Return the products of a block by their weights, those of transposes for weights that have no others."""
     return products_of(block, is_turned=True) | products_of(block)
@@ -117,16 +130,19 @@ def multiply_codes(block: Block, layers: Mapping[str, Layer], products: set[str]
     Other ops read a weight as it was, under its name.
     """
     makers = {op.outputs[0]: copied(op) for op in block.desc.ops if op.outputs and op.outputs[0] in products}
-    chains = {result: _scaling(block, result) for result in makers}
+    chains = {result: [] if makers[result].type in CELLS else _scaling(block, result) for result in makers}
     written_at = {[makers[result], *chain][-1].id: result for result, chain in chains.items()}
     absorbed = {op.id: op for result, chain in chains.items() for op in [makers[result], *chain][:-1]}
-    pooling = {result: _pooling(block.desc, product.inputs[0]) for result, product in makers.items()}
+    pooling = {r: _pooling(block.desc, op.inputs[0]) for r, op in makers.items() if op.type not in CELLS}
     made: list[pb.OpDesc] = []
     for op in [copied(op) for op in block.desc.ops]:
         if op.id in written_at:
             result = written_at[op.id]
             layer = layers[makers[result].inputs[1]]
-            made += _product(block, makers[result], layer, chains[result], pooling[result])
+            if op.type in CELLS:
+                made += steps_of_codes(block, op, layer, weight_zero)
+            else:
+                made += _product(block, makers[result], layer, chains[result], pooling[result])
         elif op.id not in absorbed:
             made.append(op)
     replace_ops(block.desc, made)

@@ -11,7 +11,8 @@ from typing import Any, Final
 import numpy as np
 
 from compiler.quantization.integers import Range
-from compiler.quantization.products import all_products
+from compiler.quantization.products import all_products, layers_of
+from compiler.quantization.recurrent import operands_of
 from registry import OpError
 from runtime.rows.orders import Listed
 from runtime.rows.rows import Rows
@@ -50,14 +51,16 @@ def ranges(
 
     Raises OpError for a weight that no product of the entry reads.
     """
-    products = all_products(run.session.bindings(entry)[0].block)
+    block = run.session.bindings(entry)[0].block
+    products = layers_of(block) | all_products(block)
     unread = [name for name in chosen if name not in products]
     if unread:
         raise OpError(
             f"quantize: no product of the entry {entry!r} reads {unread[0]}, so nothing tells the range of what it "
             f"multiplies; keep={unread[0]!r} leaves it as it is"
         )
-    fed = {op.inputs[0] for name in chosen for op in products[name]}
+    read = {name: [tensor for op in products[name] for tensor in operands_of(op)] for name in chosen}
+    fed = {tensor for tensors in read.values() for tensor in tensors}
     ends: dict[str, list[tuple[float, float]]] = {name: [] for name in fed}
     for rows in blocks_of(run, entry, data, most):
         arrays = tensors(run, entry, rows, sorted(fed))
@@ -65,7 +68,7 @@ def ranges(
             ends[name].append(_ends(arrays[name], percentile))
     warn_of_initial_values(run.program, run.states, "the codes stand for initial values")
     merge = (np.mean, np.mean) if percentile is not None else (np.min, np.max)
-    return {name: _merged([ends[op.inputs[0]] for op in products[name]], merge) for name in chosen}
+    return {name: _merged([ends[tensor] for tensor in read[name]], merge) for name in chosen}
 
 
 def tensors(run: Run, entry: str, rows: Rows, names: Sequence[str]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from compiler.aligned_text import columns
-from compiler.quantization.products import MAX_CODE, all_products, readers_of
+from compiler.quantization.products import MAX_CODE, all_products, layers_of, readers_of
 from compiler.quantization.ranges import BLOCK_ROWS, blocks_of, tensors
 from compiler.quantization.weight_names import INPUT_SCALE, INPUT_ZERO
 from prograd_proto import program_pb2 as pb
@@ -51,7 +51,7 @@ def _errors(
     before: Run, after: Run, entry: str, weights: Sequence[str], rows: str | Mapping[str, Any] | None
 ) -> dict[str, str]:
     before_block = before.session.bindings(entry)[0].block
-    products = all_products(before_block)
+    products = layers_of(before_block) | all_products(before_block)
     there = {tensor.name for tensor in after.session.bindings(entry)[0].block.tensors}
     results = {name: [_result(before_block, op.outputs[0], there) for op in products[name]] for name in weights}
     names = {y for found in results.values() for y in found} & there

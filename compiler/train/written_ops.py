@@ -25,15 +25,23 @@ def taken(block: Block, count: int) -> list[pb.OpDesc]:
 
 
 def written(block: Block, name: str, write: Callable[[], Value]) -> list[pb.OpDesc]:
-    """Return the ops that a function appends to a block; the last of them writes the tensor of a name, in its dtype."""
+    """Return the ops that a function appends to a block; its result is the tensor of a name, in its dtype."""
+    return written_all(block, [name], lambda: [write()])
+
+
+def written_all(block: Block, names: Sequence[str], write: Callable[[], Sequence[Value]]) -> list[pb.OpDesc]:
+    """Return the ops that a function appends to a block; its results are the tensors of these names, in its dtypes."""
     count = len(block.desc.ops)
     with block.appending():
         made = write()
     new = taken(block, count)
-    del block.desc.tensors[-1], block.tensors[made.name], block.types[made.name]
-    new[-1].outputs[0] = name
-    block.tensors[name].dtype = NUMBERS[made.dtype]
-    block.types[name] = TensorType(made.dtype, block.types[name].shape)
+    for value, name in zip(made, names, strict=True):
+        for op in new:
+            op.outputs[:] = [name if each == value.name else each for each in op.outputs]
+        block.desc.tensors.remove(block.tensors.pop(value.name))
+        del block.types[value.name]
+        block.tensors[name].dtype = NUMBERS[value.dtype]
+        block.types[name] = TensorType(value.dtype, block.types[name].shape)
     return new
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from prograd_proto import TensorType
 from prograd_proto.result_types.shapes import size_known
@@ -354,8 +355,54 @@ def _before(h: Value, h0: Value, reverse: bool) -> Value:
     return concat(h[:, 1:], begin, axis=1) if reverse else concat(begin, h[:, :-1], axis=1)
 
 
+def rnn_gates(x: Value, a: Value, old: list[Value]) -> list[Value]:
+    """Return the next state of a plain recurrent layer, from the row of a step and the product of the state."""
+    return [tanh(x + a)]
+
+
+def gru_gates(x: Value, a: Value, old: list[Value]) -> list[Value]:
+    """Return the next state of a GRU; `a` has its bias."""
+    size = size_known(old[0].shape[1], "the number of units")
+    [xr, xz, xn] = split(x, sizes=(size,) * 3, axis=1)
+    [ar, az, an] = split(a, sizes=(size,) * 3, axis=1)
+    update, new = sigmoid(xz + az), tanh(xn + sigmoid(xr + ar) * an)
+    return [new + update * (old[0] - new)]
+
+
+def lstm_gates(x: Value, a: Value, old: list[Value]) -> list[Value]:
+    """Return the next state and the next cell of an LSTM."""
+    size = size_known(old[0].shape[1], "the number of units")
+    [i, f, g, o] = split(x + a, sizes=(size,) * 4, axis=1)
+    c = sigmoid(f) * old[1] + sigmoid(i) * tanh(g)
+    return [sigmoid(o) * tanh(c), c]
+
+
+class Cell(NamedTuple):
+    """A recurrent operator step by step: its gates, and the numbers of its operands.
+
+    Attributes:
+        gates: function from the row of a step, the product of the states and the old states to the new ones.
+        first: operands that are states before the first step.
+        mask: the operand that is the mask.
+        bias: the operand that is added to the product of the states, if there is one.
+    """
+
+    gates: Callable[[Value, Value, list[Value]], list[Value]]
+    first: tuple[int, ...]
+    mask: int
+    bias: int | None = None
+
+
+CELLS: Final = {
+    "rnn_layer": Cell(rnn_gates, (2,), 3),
+    "gru_layer": Cell(gru_gates, (3,), 4, 2),
+    "lstm_layer": Cell(lstm_gates, (2, 3), 4),
+}
+"""The recurrent operators; operand 1 is the weight that multiplies the states."""
+
+
 def _rnn_steps(x: Value, r: Value, h0: Value, mask: Value | None, reverse: bool) -> list[Value]:
-    return _steps(x, [h0], mask, reverse, lambda t, old: [tanh(x[:, t] + matmul(as_factor(old[0], r), r))])
+    return _steps(x, [h0], mask, reverse, lambda t, old: rnn_gates(x[:, t], matmul(as_factor(old[0], r), r), old))
 
 
 def _gru_steps(
@@ -364,21 +411,14 @@ def _gru_steps(
     """Return the GRU composed of ordinary operators; `more` is added to a and has its own gradient."""
 
     def step(t: int, old: list[Value]) -> list[Value]:
-        size = size_known(h0.shape[1], "the number of units")
-        [xr, xz, xn] = split(x[:, t], sizes=(size,) * 3, axis=1)
-        [ar, az, an] = split(matmul(as_factor(old[0], r), r) + bias + more[:, t], sizes=(size,) * 3, axis=1)
-        update, new = sigmoid(xz + az), tanh(xn + sigmoid(xr + ar) * an)
-        return [new + update * (old[0] - new)]
+        return gru_gates(x[:, t], matmul(as_factor(old[0], r), r) + bias + more[:, t], old)
 
     return _steps(x, [h0], mask, reverse, step)
 
 
 def _lstm_steps(x: Value, r: Value, h0: Value, c0: Value, mask: Value | None, reverse: bool) -> list[Value]:
     def step(t: int, old: list[Value]) -> list[Value]:
-        size = size_known(h0.shape[1], "the number of units")
-        [i, f, g, o] = split(x[:, t] + matmul(as_factor(old[0], r), r), sizes=(size,) * 4, axis=1)
-        c = sigmoid(f) * old[1] + sigmoid(i) * tanh(g)
-        return [sigmoid(o) * tanh(c), c]
+        return lstm_gates(x[:, t], matmul(as_factor(old[0], r), r), old)
 
     return _steps(x, [h0, c0], mask, reverse, step)
 

@@ -28,19 +28,22 @@ BETWEEN: Final = {"Mul": "IntegerMul", "GlobalAveragePool": "IntegerAverage"}
 MAX_CONV_RANK: Final = 4
 """Axes of images of two dimensions."""
 
+OF_INTEGERS: Final = ("MatMulInteger", "ConvInteger", "DynamicQuantizeLSTM")
+"""Operators of a file that compute in integers as they stand."""
+
 BIAS_TOLERANCE: Final = 1e-3
 """Relative difference up to which the scale of a bias counts as the product of the other two scales."""
 
 
 def in_integers(onnx: Any, graph: Any, tensors: Tensors) -> int:
-    """Replace nodes of a graph whose operands are quantised to eight bits, and return how many."""
+    """Replace nodes of a graph whose operands are quantised to eight bits; return how many compute in integers then."""
     finder = _Finder(onnx, graph, tensors)
     made = [found for node in graph.node if (found := finder.found(node)) is not None]
     replaced = {name for node in made for name in node.output}
     kept = [node for node in graph.node if not replaced.intersection(node.output)]
     del graph.node[:]
     graph.node.extend(_read([*kept, *made], {result.name for result in graph.output}))
-    return len(made)
+    return len(made) + sum(node.op_type in OF_INTEGERS for node in graph.node)
 
 
 def _read(nodes: Sequence[Any], wanted: set[str]) -> list[Any]:

@@ -43,7 +43,8 @@ OWN_ATTRIBUTES: Final = ("channels_last", "opset")
 def in_floats(onnx: Any, graph: Any, tensors: Tensors, *, keeps_dynamic: bool = False) -> int:
     """Replace nodes of a graph that compute with quantised weights, and return how many.
 
-    With `keeps_dynamic`, products of integers behind DynamicQuantizeLinear stay as they are.
+    With `keeps_dynamic`, products of integers behind DynamicQuantizeLinear, and recurrent layers of such products, stay
+    products of integers.
     """
     rewriting = _Rewriting(onnx, graph, tensors, keeps_dynamic=keeps_dynamic)
     nodes, count = list(graph.node), 0
@@ -115,7 +116,7 @@ class _Rewriting:
             "com.microsoft.DynamicQuantizeMatMul": self._dynamic,
             **{f"com.microsoft.{name}": self._elementwise for name in (*ELEMENTWISE, *PAIRS)},
         }
-        if operator == "Mul" and self.keeps_dynamic:
+        if self.keeps_dynamic and node.op_type in ("Mul", "DynamicQuantizeLSTM"):
             return False
         if operator not in rules or len(node.input) < 2 or not node.output:
             return False
@@ -177,7 +178,7 @@ class _Rewriting:
 
     def _dynamic(self, node: Any, names: list[str]) -> bool:
         a, b, b_scale, b_zero, bias = names[:5]
-        if not self._are_stored(b, b_scale):
+        if not self._are_stored(b, b_scale) and not self.keeps_dynamic:
             return False
         quantised = tuple(self._name(f"{a}_{word}") for word in ("quantized", "scale", "zero_point"))
         self.nodes.append(self.onnx.helper.make_node("DynamicQuantizeLinear", [a], list(quantised)))
@@ -190,7 +191,10 @@ class _Rewriting:
         if not self._are_stored(w, w_scale, r, r_scale):
             return False
         if any(len(self.stored[scale].dims) > 1 for scale in (w_scale, r_scale)):
-            raise CompileError(f"{node.op_type} with a scale for each gate, which is not supported")
+            raise CompileError(
+                f"{node.op_type} {node.name!r} has a scale for each column of its matrices, which has no form in "
+                "floats; give --integers, or quantise with per_channel=False"
+            )
         read: list[str] = []
         for matrix, scale, zero in ((w, w_scale, w_zero), (r, r_scale, r_zero)):
             read.append(self._name(f"{matrix}_turned"))
@@ -224,10 +228,15 @@ class _Rewriting:
         return False
 
     def _product(self, node: Any, a: Sequence[str], b: Sequence[str], bias: str) -> bool:
-        if not self._are_stored(*b[:2]):
+        result = None if bias else node.output[0]
+        if self.keeps_dynamic:
+            sums = self._cast(self._add(node, "MatMulInteger", [a[0], b[0], a[2], b[2]]))
+            made = self._add(node, "Mul", [sums, self._add(node, "Mul", [a[1], b[1]])], result)
+        elif self._are_stored(*b[:2]):
+            read = [self._float(a[0], a[1], a[2]), self._float(b[0], b[1], b[2], axis=-1)]
+            made = self._add(node, "MatMul", read, result)
+        else:
             return False
-        read = [self._float(a[0], a[1], a[2]), self._float(b[0], b[1], b[2], axis=-1)]
-        made = self._add(node, "MatMul", read, None if bias else node.output[0])
         if bias:
             self.nodes.append(self.onnx.helper.make_node("Add", [made, bias], [node.output[0]]))
         return True
@@ -270,6 +279,12 @@ class _Rewriting:
         made.attribute.extend(each for each in node.attribute if each.name not in OWN_ATTRIBUTES)
         self.nodes.append(made)
         return result
+
+    def _cast(self, x: str) -> str:
+        """Return the name of a tensor as float32."""
+        name = self._name(f"{x}_cast")
+        self.nodes.append(self.onnx.helper.make_node("Cast", [x], [name], to=self.onnx.TensorProto.FLOAT))
+        return name
 
     def _quantise(self, x: str, scale: str, zero: str, result: str) -> None:
         names = [x, scale, zero] if zero else [x, scale]
