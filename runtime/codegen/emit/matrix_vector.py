@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from runtime.codegen.costs import DOT_PRODUCT_CYCLES
 from runtime.codegen.emit.body import body_of
 from runtime.codegen.emit.partition import LEFT, RIGHT, product_shape
-from runtime.codegen.emit.producer import ProductOperands
+from runtime.codegen.emit.producer import ProductOperands, Stream
 from runtime.codegen.emit.row_tiles import has_rows_apart, row_tiles_of_indices
 from runtime.codegen.ir import DTYPES, Index, Value
 from runtime.codegen.ir.words import lane, shuffle
@@ -32,11 +32,17 @@ from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 from runtime.codegen.rules import KernelContext, KernelStep, KernelSteps
 
-COLUMNS_PER_PASS: Final = (1, 2, 3, 2)
-"""Columns by which a row is multiplied in one pass, for one to four columns; four take two passes, as more do."""
+COLUMNS_PER_PASS: Final = 2
+"""Upper bound on the columns by which rows are multiplied in one pass; three long ones share a pass too."""
 
 ROWS_PER_PASS: Final = 4
 """Upper bound on the rows that are read side by side; a power of two, so that it divides a vector."""
+
+MIN_LONG_BYTES: Final = 1 << 14
+"""Bytes of all columns from which on they leave the nearest cache while rows go by, so that a pass has several rows.
+
+With shorter columns one row after the other is faster, as the hardware prefetches a single stream best.
+"""
 
 
 class _Tile(NamedTuple):
@@ -46,19 +52,22 @@ class _Tile(NamedTuple):
         rows: rows of the left operand.
         columns: columns of the right operand.
         vectors: vectors of each round of the tree of reductions.
+        prefetches: True if the rows after those of a pass are prefetched.
     """
 
     rows: int
     columns: int
     vectors: int
+    prefetches: bool
 
 
-def _tile(target: Target, columns: int) -> _Tile:
+def _tile(target: Target, columns: int, column_bytes: int) -> _Tile:
     """Return the tile for a number of columns: all chains of several rows, or some of the chains of one."""
-    columns = COLUMNS_PER_PASS[min(columns, len(COLUMNS_PER_PASS)) - 1]
+    is_long = columns * column_bytes >= MIN_LONG_BYTES
+    columns = columns if is_long and columns == 3 else min(columns, COLUMNS_PER_PASS)
     sums, chains = target.registers * 3 // 4, PARALLEL_CHAINS * target.vectors_per_nominal
-    rows = _power_of_two(min(sums // (columns * chains), ROWS_PER_PASS))
-    return _Tile(rows, columns, min(_power_of_two(sums // (rows * columns)), chains))
+    rows = _power_of_two(min(sums // (columns * chains), ROWS_PER_PASS if is_long else 1))
+    return _Tile(rows, columns, min(_power_of_two(sums // (rows * columns)), chains), is_long)
 
 
 def _power_of_two(most: int) -> int:
@@ -104,7 +113,7 @@ class _Column:
         beside = [step[-1] for name, step in self.steps.items() if name not in (LEFT, RIGHT)]
         self.goes_on = all(step in (0, 1) for step in beside)
         self.operands = ProductOperands(context, kernel, shape)
-        self.tile = _tile(context.f.target, shape.n)
+        self.tile = _tile(context.f.target, shape.n, shape.k * self.type.bits // 8)
 
     def rows(self, at: Sequence[Index], row: Index, count: int) -> None:
         """Compute `count` rows from `row` on, at most one vector of them; `at` is the index along the batch axes."""
@@ -128,10 +137,10 @@ class _Column:
     def _rows(self, left: Operand, right: Matrix, rows: int) -> list[list[list[Value]]]:
         """Return the products of rows by each column, reduced to the parts of one nominal vector."""
         found: list[list[list[Value]]] = [[] for _ in range(rows)]
+        streams = self.operands.streams(left) if self.tile.prefetches else []
         for first in range(0, self.shape.n, self.tile.columns):
             columns = range(first, min(first + self.tile.columns, self.shape.n))
-            streams = self.operands.streams(left) if first == 0 else []
-            prefetch = _Prefetch(streams, rows, len(columns), self.lanes)
+            prefetch = _Prefetch(streams if first == 0 else [], rows, self.lanes)
 
             def products(
                 k: Index, tail: int | None, columns: range = columns, prefetch: _Prefetch = prefetch
@@ -149,28 +158,18 @@ class _Column:
 
 
 class _Prefetch:
-    """Prefetches of the rows after those of a pass into the second-level cache, a line at a time.
+    """Prefetches of the rows after those of a pass into the second-level cache, a line at a time."""
 
-    A pass over float32 with one column waits for memory only, which the hardware prefetches as fast.
-    """
-
-    def __init__(self, streams: Sequence[Matrix], rows: int, columns: int, lanes: int) -> None:
-        self._streams = [x for x in streams if columns > 1 or _bits(x) < 32]
-        self._rows, self._lanes, self._count = rows, lanes, 0
+    def __init__(self, streams: Sequence[Stream], rows: int, lanes: int) -> None:
+        self._streams, self._rows, self._lanes, self._count = streams, rows, lanes, 0
 
     def vector(self, k: Index) -> None:
         """Prefetch the lines beside a vector of each row; it is called for successive vectors."""
-        for x in self._streams:
-            if self._count * self._lanes * _bits(x) // 8 % CACHE_LINE_BYTES == 0:
+        for stream in self._streams:
+            if stream.bytes_of(self._count * self._lanes) % CACHE_LINE_BYTES == 0:
                 for i in range(self._rows):
-                    x.at.function.prefetch(x.moved(i + self._rows, k).at, 0, 2)
+                    stream.prefetch(i + self._rows, k)
         self._count += 1
-
-
-def _bits(x: Matrix) -> int:
-    element = x.at.type.element
-    assert element is not None, "matrices are in memory"
-    return element.bits
 
 
 def transposed_sum(vectors: Sequence[Value]) -> Value:

@@ -7,6 +7,8 @@ one element for each row, such as a statistic of a norm, or one element for each
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from runtime.codegen.costs import MIN_PREFETCHED_BYTES
 from runtime.codegen.emit.body import body_of
 from runtime.codegen.emit.partition import LEFT, RIGHT
@@ -63,6 +65,48 @@ def _read_alone(context: KernelContext, kernel: GroupKernel, node: Node) -> tupl
     return node.outputs[0], reader.reader(context, types, addresses, node.attributes)
 
 
+class Stream(NamedTuple):
+    """A tensor in memory that is read row by row.
+
+    Attributes:
+        at: address of its first row.
+        row: its elements from row to row.
+        columns_per_element: columns of the operand for each of its elements: 2 for codes of 4 bits, otherwise 1.
+    """
+
+    at: Value
+    row: int
+    columns_per_element: int = 1
+
+    def moved(self, rows: Index) -> Stream:
+        """Return the stream that begins `rows` rows further on."""
+        return self._replace(at=self.at + rows * self.row)
+
+    def bytes_of(self, columns: int) -> int:
+        """Return the bytes that columns of the operand are computed from."""
+        element = self.at.type.element
+        assert element is not None, "streams are in memory"
+        return columns // self.columns_per_element * element.bits // 8
+
+    def prefetch(self, row: Index, column: Index) -> None:
+        """Prefetch a line of a row into the second-level cache; any row is allowed."""
+        column = column // self.columns_per_element if self.columns_per_element > 1 else column
+        self.at.function.prefetch(self.at + row * self.row, column, 2)
+
+
+def _streams(context: KernelContext, kernel: GroupKernel) -> list[Stream]:
+    """Return the tensors that the prologue reads with one element for each column of the operand, or for two."""
+    columns = kernel.types[kernel.group.prologue[-1].outputs[0]].static_shape[-1]
+    found: list[Stream] = []
+    for name in dict.fromkeys(x for node in kernel.group.prologue for x in node.inputs if x in context.addresses):
+        type = kernel.types[name]
+        elements = type.static_shape[-1] if type.static_shape else 1
+        is_contiguous = row_strides(kernel.layout(name), type.static_shape) == (elements, 1)
+        if elements in (columns, columns / 2) and is_contiguous:
+            found.append(Stream(context.addresses[name], elements, columns // elements))
+    return found
+
+
 class ProductOperands:
     """The operands of a product: matrices in memory, or the one that the prologue computes."""
 
@@ -73,6 +117,7 @@ class ProductOperands:
         self._names = names[::-1] if shape.is_transposed else names
         self._addresses = [context.addresses.get(name) for name in self._names]
         self._computed = _computed_operand(context, kernel) if any(shape.computed) else None
+        self._streams = _streams(context, kernel) if self._computed else []
 
     def left(self, at: list[Index]) -> Operand:
         """Return the left operand of the matrix at this index of the batch axes."""
@@ -82,14 +127,12 @@ class ProductOperands:
         """Return the right operand of the matrix at this index of the batch axes."""
         return self._operand(1, RIGHT, self._shape.right, at)
 
-    def streams(self, left: Operand) -> list[Matrix]:
-        """Return the large tensors in memory that are read for the left operand and have its shape."""
+    def streams(self, left: Operand) -> list[Stream]:
+        """Return the tensors in memory whose rows are those of the left operand, or what these are computed from."""
         if isinstance(left, Matrix):
-            is_far = self._types[self._names[0]].nbytes >= MIN_PREFETCHED_BYTES
-            return [left] if is_far else []
+            return [Stream(left.at, left.row)]
         assert isinstance(left, ComputedMatrix), "pairs are packed"
-        first = left.operand.first
-        return [Matrix(at, left.row).moved(left.i + first, left.j) for at in left.operand.streams]
+        return [stream.moved(left.i + left.operand.first) for stream in self._streams]
 
     def _operand(self, number: int, name: str, strides: tuple[int, int], at: list[Index]) -> Operand:
         factor, shape = self._factor(number, name, strides, at), self._shape
