@@ -353,7 +353,7 @@ def main() -> int:
     parser.add_argument(
         "--instructions",
         default="",
-        help="with --guard: amx, avx512_bf16, avx512_vnni, avx512, avx_vnni, avx2, sse2, neon_dotprod or neon",
+        help="with --guard: an instruction set, as avx2",
     )
     parser.add_argument("--count", type=int, default=1000, help="with --guard: how many seeds")
     parser.add_argument("--jobs", type=int, default=1, help="with --guard: processes")

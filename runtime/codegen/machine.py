@@ -1,6 +1,6 @@
 """The target of code: an instruction set, its vector registers, and the caches of this CPU.
 
-There are nine instruction sets and no list of CPUs: code for one is the same on every machine that has it, and so
+There are ten instruction sets and no list of CPUs: code for one is the same on every machine that has it, and so
 are its bits. LLVM gets exactly these features, so it never emits an instruction that was not checked for. The sizes of
 this CPU's caches decide how operands are blocked, which changes the time and no bit. A decision that sets the order of
 additions reads `Target.nominal`, `NOMINAL_L1_BYTES` and `NOMINAL_L2_BYTES` instead: these are the same for all
@@ -67,6 +67,7 @@ class Target:
         has_pair_products: True if an instruction adds the products of two pairs of bfloat16; no bit depends on it.
         has_matrix_tiles: True if products of bfloat16 use the tiles of AMX; no bit depends on it.
         has_byte_products: True if an instruction adds the products of four pairs of bytes; no bit depends on it.
+        has_byte_tiles: True if products of bytes use the tiles of AMX; no bit depends on it.
         l2_bytes: size of the second-level cache of this CPU; no bit of a result may depend on it.
         threads: upper bound on the threads among which kernels partition their work, one of `THREAD_CLASSES`; no bit of
             a result may depend on it.
@@ -83,6 +84,7 @@ class Target:
     has_pair_products: bool = False
     has_matrix_tiles: bool = False
     has_byte_products: bool = False
+    has_byte_tiles: bool = False
     l2_bytes: int = 512 << 10
     threads: int = 2
     is_compact: bool = False
@@ -149,6 +151,7 @@ class InstructionSet(NamedTuple):
         has_pair_products: True if an instruction adds the products of two pairs of bfloat16.
         has_matrix_tiles: True if products of bfloat16 use the tiles of AMX.
         has_byte_products: True if an instruction adds the products of four pairs of bytes.
+        has_byte_tiles: True if products of bytes use the tiles of AMX.
     """
 
     architecture: str
@@ -161,6 +164,7 @@ class InstructionSet(NamedTuple):
     has_pair_products: bool = False
     has_matrix_tiles: bool = False
     has_byte_products: bool = False
+    has_byte_tiles: bool = False
 
 
 INSTRUCTION_SETS: Final = {
@@ -175,6 +179,19 @@ INSTRUCTION_SETS: Final = {
         has_pair_products=True,
         has_matrix_tiles=True,
         has_byte_products=True,
+    ),
+    "amx_int8": InstructionSet(
+        "x86_64",
+        (*VNNI_REQUIRED, "AVX512BF16", *AMX_REQUIRED, "AMX_INT8"),
+        f"{VNNI},+avx512bf16,+amx-tile,+amx-bf16,+amx-int8",
+        "sapphirerapids",
+        vector_bytes=64,
+        registers=32,
+        fma=True,
+        has_pair_products=True,
+        has_matrix_tiles=True,
+        has_byte_products=True,
+        has_byte_tiles=True,
     ),
     "avx512_bf16": InstructionSet(
         "x86_64",
@@ -222,7 +239,9 @@ INSTRUCTION_SETS: Final = {
     ),
     "neon": InstructionSet("aarch64", ("ASIMD",), "+neon,+fp-armv8", "neoverse-n1", 16, registers=32, fma=True),
 }
-"""The instruction sets by name, the best of an architecture first. `runtime/engines/choice.py` lists the names too.
+"""The instruction sets by name, the default of an architecture first. `runtime/engines/choice.py` lists the names too.
+
+`amx_int8` has run under an emulator of its instructions only, so a machine that has it takes `amx` unless it is named.
 """
 
 
@@ -254,6 +273,7 @@ def target(name: str, system: str = sys.platform) -> Target:
         found.has_pair_products,
         found.has_matrix_tiles,
         found.has_byte_products,
+        found.has_byte_tiles,
     )
 
 

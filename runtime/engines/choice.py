@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         "reference",
         "native",
         "native.amx",
+        "native.amx_int8",
         "native.avx512_bf16",
         "native.avx512_vnni",
         "native.avx512",
@@ -146,6 +147,7 @@ ENGINES: dict[str, Make] = {
         f"native.{name}": partial(_native, instructions=name)
         for name in (
             "amx",
+            "amx_int8",
             "avx512_bf16",
             "avx512_vnni",
             "avx512",

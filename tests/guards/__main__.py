@@ -34,7 +34,7 @@ def main() -> int:
     parser.add_argument(
         "--instructions",
         default="",
-        help="amx, avx512_bf16, avx512_vnni, avx512, avx_vnni, avx2, sse2, neon_dotprod or neon; default: the best",
+        help="an instruction set, as avx2; default: the best",
     )
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     given, tried = parser.parse_args(), cases()

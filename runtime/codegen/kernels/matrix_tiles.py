@@ -1,9 +1,12 @@
-"""Tiles of products of pairs of bfloat16 by AMX, whose registers are matrices of up to 16 rows of 64 bytes.
+"""Tiles of products of pairs of bfloat16 or fours of bytes by AMX, whose registers have up to 16 rows of 64 bytes.
 
 `tdpbf16ps` adds the product of 16 rows and up to 16 pairs of the depth with as many rows of 16 columns. It adds the
 products of the first elements of all pairs, those of the second elements, then both sums, then their sum to the tile
 (Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2). Groups of 16 pairs are counted from the start
 of the innermost loop of the depth, and a shorter group behind others ends with zeros.
+
+`tdpbusd` adds the products of four codes of the left operand with four signed bytes of the right one, as `vpdpbusd`
+does, which is exact in any order. Its words are those of `kernels.integers.words`: the left operand consists of bytes.
 
 A function loads a description of the registers where it differs from the one before, which takes 166 cycles, and
 releases them at its end.
@@ -17,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from runtime.codegen.ir import FLOAT32, Function, Index, Type, Value
+from runtime.codegen.ir import FLOAT32, UINT8, Function, Index, Type, Value
 from runtime.codegen.ir.types import MASK
 from runtime.codegen.ir.words import transposed
 from runtime.codegen.machine import MATRIX_ROWS
@@ -41,11 +44,13 @@ FIRST_HEIGHT: Final = 48
 
 TILE_BYTES: Final = 1024
 
+WORD_BITS: Final = 32
+
 MAX_MATRIX_ROWS: Final = {1: 3 * MATRIX_ROWS, 2: 2 * MATRIX_ROWS}
 """Upper bounds on the rows of a tile by its vectors, so that sums and operands fit into the registers."""
 
 
-def tile_of_pairs(
+def tile_of_words(
     f: Function,
     left: Value,
     rows: Sequence[int],
@@ -116,16 +121,24 @@ def _shares(items: Sequence[Item], most: int) -> list[Sequence[Item]]:
 
 
 class _Blocks:
-    """The instructions for one part of a tile."""
+    """The instructions for one part of a tile.
+
+    Attributes:
+        product: the instruction.
+        left_element: what the addresses and distances of the left operand count: pairs, or bytes of words.
+        elements: number of them in a word.
+    """
 
     def __init__(self, f: Function, part: _Part, vector: Type, iterations: Index, asks: Sequence[Prefetch]) -> None:
         self.f, self.part, self.vector, self.asks = f, part, vector, asks
+        self.product, self.left_element = ("tdpbf16ps", FLOAT32) if vector.is_float else ("tdpbusd", UINT8)
+        self.elements = WORD_BITS // self.left_element.bits
         self.deep = min(iterations, MATRIX_ROWS) if isinstance(iterations, int) else MATRIX_ROWS
         self.lefts = len(part.groups) * len(part.vectors)
         self.rights = self.lefts + len(part.groups)
         assert self.rights + len(part.vectors) <= TILE_REGISTERS, "accumulators and operands fit into the registers"
-        self.sum_buffer = f.buffer("tile_sums", FLOAT32, 4 * TILE_BYTES // 4)
-        self.operand_buffer = f.buffer("tile_operand", FLOAT32, TILE_BYTES // 4)
+        self.sum_buffer = f.cast(f.buffer("tile_sums", FLOAT32, 4 * TILE_BYTES // 4), vector.of(0))
+        self.operand_buffer = f.cast(f.buffer("tile_operand", FLOAT32, TILE_BYTES // 4), vector.of(0))
 
     def sums(self, sums: list[Value], left: Value, right: Value, depth: Sequence[DepthLoop]) -> list[Value]:
         """Return these sums and the products of the depth."""
@@ -205,23 +218,28 @@ class _Blocks:
             self._multiply(a, b, along, rest)
 
     def _multiply(self, left: Value, right: Value, along: DepthLoop, count: Index) -> None:
-        """Add the products of `count` pairs of the depth, at most 16."""
+        """Add the products of `count` words of the depth, at most 16."""
         part = self.part
         for i, group in enumerate(part.groups):
             self._load_left(self.lefts + i, left, group, along, count)
         for v, vector in enumerate(part.vectors):
             self._load_right(self.rights + v, right + vector.first, vector.tail, along, count)
             for i in range(len(part.groups)):
-                _call(self.f, "tdpbf16ps", i * len(part.vectors) + v, self.lefts + i, self.rights + v)
+                _call(self.f, self.product, i * len(part.vectors) + v, self.lefts + i, self.rights + v)
 
     def _load_left(self, number: int, left: Value, rows: Sequence[int], along: DepthLoop, count: Index) -> None:
-        """Load pairs of rows: in place if they are as far apart as the next ones, else from a copy.
+        """Load words of rows: in place if they are as far apart as the next ones, else from a copy.
 
         If the rows of a pair are contiguous, squares of pairs are transposed in vector registers.
         """
         f, apart = self.f, {b - a for a, b in pairwise(rows)}
-        if count == self.deep and along.left == 1 and len(apart) <= 1:
-            _call(f, "tileloadd64", number, left + rows[0], 4 * (apart.pop() if apart else MATRIX_ROWS))
+        if count == self.deep and along.left == self.elements and len(apart) <= 1:
+            far = apart.pop() * self.left_element.bits // 8 if apart else ROW_BYTES
+            _call(f, "tileloadd64", number, left + rows[0], far)
+            return
+        if self.elements > 1:
+            self._copy_bytes(left, rows, count)
+            _call(f, "tileloadd64", number, self.operand_buffer, ROW_BYTES)
             return
         if along.left != 1 and apart <= {1} and isinstance(count, int):
             lines = [f.load(left + i * along.left, rows[0], MATRIX_ROWS, len(rows)) for i in range(count)]
@@ -239,8 +257,14 @@ class _Blocks:
                 f.store(f.load(left + i * along.left, row), self.operand_buffer, i + r * MATRIX_ROWS)
         _call(f, "tileloadd64", number, self.operand_buffer, ROW_BYTES)
 
+    def _copy_bytes(self, left: Value, rows: Sequence[int], count: Index) -> None:
+        """Copy `count` contiguous words of each row, with zeros behind them."""
+        f, buffer = self.f, self.f.cast(self.operand_buffer, UINT8)
+        for r, row in enumerate(rows):
+            f.store(f.load(left, row, ROW_BYTES, count * self.elements), buffer, r * ROW_BYTES)
+
     def _load_right(self, number: int, right: Value, columns: int, along: DepthLoop, count: Index) -> None:
-        """Load pairs of columns: in place if all rows of the register exist, else from a copy that ends with zeros."""
+        """Load words of columns: in place if all rows of the register exist, else from a copy that ends with zeros."""
         f = self.f
         if count == self.deep:
             _call(f, "tileloadd64", number, right, along.right * 4)
@@ -249,7 +273,7 @@ class _Blocks:
             row = f.load(right + i * along.right, 0, MATRIX_ROWS, columns)
             f.store(row, self.operand_buffer, i * MATRIX_ROWS)
         for i in f.range(count, self.deep):
-            f.store(f.constant(FLOAT32.of(MATRIX_ROWS), 0), self.operand_buffer, i * MATRIX_ROWS)
+            f.store(f.constant(self.vector.of(MATRIX_ROWS), 0), self.operand_buffer, i * MATRIX_ROWS)
         _call(f, "tileloadd64", number, self.operand_buffer, ROW_BYTES)
 
 
@@ -260,6 +284,7 @@ def _call(f: Function, name: str, *operands: Value | int) -> None:
         "tileloadd64": ("i8", "ptr", "i64"),
         "tilestored64": ("i8", "ptr", "i64"),
         "tdpbf16ps": ("i8", "i8", "i8"),
+        "tdpbusd": ("i8", "i8", "i8"),
         "tilezero": ("i8",),
     }[name]
     f.module.declare(f"declare void @llvm.x86.{name}({', '.join(types)})")

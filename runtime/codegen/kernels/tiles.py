@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from runtime.codegen.ir import Function, Index, Type, Value
+from runtime.codegen.ir import UINT8, Function, Index, Type, Value
 from runtime.codegen.ir.words import minimum, where
 from runtime.codegen.kernels import matrix_tiles, pair_chains
 from runtime.codegen.kernels.integers.words import multiply_add, word_at
@@ -20,6 +20,10 @@ from runtime.codegen.machine import CACHE_LINE_BYTES
 
 UNROLLED_DEPTH_STEPS: Final = 4
 """Steps of the innermost depth loop that are written out in its body."""
+
+
+BYTES_OF_WORD: Final = 4
+"""Distance of words of bytes of the left operand that tile registers load."""
 
 
 class DepthLoop(NamedTuple):
@@ -99,8 +103,10 @@ def tile(
             return sums
         arguments = (f, left, rows, right, indices, vector, depth, asks, sums)
         if f.target.has_matrix_tiles:
-            return matrix_tiles.tile_of_pairs(*arguments)
+            return matrix_tiles.tile_of_words(*arguments)
         return pair_chains.tile_of_pairs(*arguments, is_widened=is_widened)
+    if f.target.has_byte_tiles and left.type.element == UINT8 and depth[-1].left == BYTES_OF_WORD:
+        return matrix_tiles.tile_of_words(f, left, rows, right, indices, vector, depth, asks, sums)
     return _nested(_Step(f, rows, indices, vector.lanes, asks), sums, left, right, depth)
 
 

@@ -15,7 +15,10 @@ from typing import Final
 
 CPU_FLAGS: Final = Path("/proc/cpuinfo")
 
-FLAGS: Final = {"amx_tile": "AMX_TILE", "amx_bf16": "AMX_BF16", "avx_vnni": "AVX_VNNI", "GenuineIntel": "INTEL"}
+FLAGS: Final = {
+    "amx_tile": "AMX_TILE", "amx_bf16": "AMX_BF16", "amx_int8": "AMX_INT8", "avx_vnni": "AVX_VNNI",
+    "GenuineIntel": "INTEL",
+}  # fmt: skip
 """Features by the word of Linux, which lists those of AMX only if CPU and kernel support them."""
 
 LINES: Final = ("flags", "vendor_id")

@@ -29,7 +29,7 @@ def this_machine(instructions: str = "") -> Target:
     if chosen.has_matrix_tiles and (why := refused_tiles()):
         if instructions:
             raise Unavailable(f"{why}; use the engine 'native'", "no_code_for_this_cpu")
-        chosen = target(found[1])  # it has the same bits
+        chosen = next(each for each in map(target, found) if not each.has_matrix_tiles)  # it has the same bits
     return replace(chosen, **caches(Path("/sys/devices/system/cpu/cpu0/cache")))
 
 

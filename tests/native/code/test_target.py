@@ -30,7 +30,7 @@ def test_a_cpu_gets_the_best_instruction_set_all_of_whose_parts_it_has(features,
 
 
 def test_lanes_follow_from_the_register_and_the_element():
-    assert [target(name).lanes() for name in INSTRUCTION_SETS] == [16, 16, 16, 16, 8, 8, 4, 4, 4]
+    assert [target(name).lanes() for name in INSTRUCTION_SETS] == [16, 16, 16, 16, 16, 8, 8, 4, 4, 4]
     assert target("avx512").lanes(64) == 8
     assert target("neon").lanes(8) == 16
 
@@ -46,7 +46,7 @@ def test_an_unknown_instruction_set_is_refused():
         target("avx1024")
     assert (
         str(caught.value) == "there is no instruction set 'avx1024'; there are "
-        "amx, avx512_bf16, avx512_vnni, avx512, avx_vnni, avx2, sse2, neon_dotprod, neon"
+        "amx, amx_int8, avx512_bf16, avx512_vnni, avx512, avx_vnni, avx2, sse2, neon_dotprod, neon"
     )
 
 

@@ -41,7 +41,7 @@ def products(emulator: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     if emulator is None:
         yield lambda: -1
         return
-    features = {**cpu.cpu_features(), "AMX_TILE": True, "AMX_BF16": True}
+    features = {**cpu.cpu_features(), "AMX_TILE": True, "AMX_BF16": True, "AMX_INT8": True}
     monkeypatch.setattr(cpu, "cpu_features", lambda: features)
     monkeypatch.setattr(cpu, "refused_tiles", lambda: "")
     emulator.install()

@@ -99,12 +99,29 @@ static float wide(const uint8_t *at) {
     return out;
 }
 
-static void multiply(int to, int a, int b) {
+static void require_product(int to, int a, int b) {
     require(to), require(a), require(b);
     if (to == a || to == b || a == b) refuse("tiles of a product have to differ");
     if (state.width[to] != state.width[b] || state.rows[to] != state.rows[a] || state.width[a] / 4 != state.rows[b] ||
         (state.width[a] | state.width[b]) % 4)
         refuse("shapes of tiles of a product do not match");
+}
+
+static void multiply_bytes(int to, int a, int b) {
+    require_product(to, a, b);
+    for (int m = 0; m < state.rows[to]; m++)
+        for (int n = 0; n < state.width[to] / 4; n++) {
+            int32_t sum;
+            memcpy(&sum, state.data[to][m] + 4 * n, 4);
+            for (int k = 0; k < state.width[a]; k++)
+                sum += (int32_t)state.data[a][m][k] * (int8_t)state.data[b][k / 4][4 * n + k % 4];
+            memcpy(state.data[to][m] + 4 * n, &sum, 4);
+        }
+    __atomic_add_fetch(&products, 1, __ATOMIC_RELAXED);
+}
+
+static void multiply(int to, int a, int b) {
+    require_product(to, a, b);
     int columns = state.width[to] / 4, pairs = state.width[a] / 4;
     unsigned mode = _mm_getcsr();
     _mm_setcsr(0x9fc0); /* nearest even; denormal operands and results are 0; nothing is signalled */
@@ -135,7 +152,7 @@ static void emulate(int signal, siginfo_t *info, void *context) {
     const uint8_t *at = (const uint8_t *)registers[REG_RIP];
     int is_vex = at[0] == 0xc4 && (at[1] & 0x1f) == 2 && !(at[2] & 0x84); /* map 0F38, W0, 128 bits */
     int prefix = at[2] & 3, other = ~(at[2] >> 3) & 15, code = at[3];
-    if (!is_vex || (code != 0x49 && code != 0x4b && code != 0x5c)) {
+    if (!is_vex || (code != 0x49 && code != 0x4b && code != 0x5c && code != 0x5e)) {
         sigaction(SIGILL, &before, 0); /* it is raised again, for whoever was there before */
         return;
     }
@@ -159,6 +176,8 @@ static void emulate(int signal, siginfo_t *info, void *context) {
         }
     } else if (code == 0x5c && prefix == 2 && x.is_register) {
         multiply(x.reg, x.rm, other);
+    } else if (code == 0x5e && prefix == 1 && x.is_register) { /* codes times signed bytes */
+        multiply_bytes(x.reg, x.rm, other);
     } else {
         refuse("an instruction that is not known");
     }

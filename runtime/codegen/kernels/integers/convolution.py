@@ -27,6 +27,9 @@ TILES: Final = {(16, 2): (4, 2), (16, 4): (6, 2), (32, 2): (8, 3), (32, 4): (8, 
 """Rows and vectors of a tile by the number of vector registers, and of elements of a word: products of pairs need one
 register more."""
 
+MATRIX_TILE: Final = (32, 2)
+"""Rows and vectors of a tile of AMX: two registers of the left operand, and two of the right one."""
+
 
 _Line = tuple[Value, Index, Value]
 """The address of the first pixel of a line, the number of its pixels, and the number of the first in its part."""
@@ -56,7 +59,7 @@ class Convolution:
         self.corrections: Corrections | None = None
         if self.element == UINT8:
             self.corrections = Corrections(shape, self.lanes, has_many_zeros=has_many_zeros)
-        rows, vectors = TILES[target.registers, self.elements]
+        rows, vectors = MATRIX_TILE if target.has_byte_tiles else TILES[target.registers, self.elements]
         self.vectors = min(vectors, -(-shape.wide // self.lanes))
         self.width = self.vectors * self.lanes
         self.panels = -(-shape.wide // self.width)
