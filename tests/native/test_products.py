@@ -189,6 +189,30 @@ def test_few_rows_by_large_weights_add_in_lanes_whatever_is_read_side_by_side(ro
         np.testing.assert_array_equal(found, wanted)
 
 
+def keras_layer(x: Value, w: Value, b: Value) -> list[Value]:
+    """A layer whose weights are stored by inputs, on rows that are computed where they are read, or kept."""
+    h, w = relu(x), cast(w, dtype="float32") if w.type.dtype == "float16" else w
+    y = matmul(h, w)
+    return [relu(y + b), y, matmul(x, w)]
+
+
+@pytest.mark.sampled(12)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+@pytest.mark.parametrize(("k", "n"), [(16, 2053), (301, 5001), (1300, 1029)])
+def test_few_rows_by_wide_weights_have_the_bits_of_these_rows_among_more(rows: int, k: int, n: int, dtype: str):
+    """Weights are read row by row for up to four rows, and in tiles for more; the order of additions is the same."""
+    of_rows = "float64" if dtype == "float64" else "float32"
+    x, w, b = of(7, k, dtype=of_rows), of(k, n, dtype=dtype), of(n, dtype=of_rows)
+    wanted = check(keras_layer, [x, w, b], this_machine(), NEAR[of_rows])
+    for each in filter(lambda each: each.fma, map(target, instruction_sets())):
+        for threads in (1, 16):
+            found = check(keras_layer, [x[:rows], w, b], each, NEAR[of_rows], threads)
+            for a, b_of in zip(found, wanted, strict=True):
+                np.testing.assert_array_equal(a, b_of[:rows])
+    check(keras_layer, [x[:rows], w, b], target("sse2"), NEAR[of_rows])
+
+
 @pytest.mark.parametrize("rows", [2, 4])
 def test_few_rows_have_the_bits_of_their_op_wherever_its_operands_lie(rows: int):
     """Rows that are a slice of another tensor, and weights that are the transpose of one, are read or copied alike."""

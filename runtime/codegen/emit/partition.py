@@ -26,7 +26,7 @@ from runtime.codegen.costs import (
 )
 from runtime.codegen.emit.body import counted
 from runtime.codegen.kernels.matmul import MatmulPlan, plan_product, tile_cycles
-from runtime.codegen.kernels.matmul.plan import CONFLICT_STRIDE_BYTES
+from runtime.codegen.kernels.matmul.plan import CONFLICT_STRIDE_BYTES, PAGE_BYTES, is_streamed
 from runtime.codegen.kernels.matmul.shape import MIN_LOCALITY_BYTES, ProductShape
 from runtime.codegen.kernels.nest import Nest, Pieces, nest, pieces_of
 from runtime.codegen.lowering.group_kernel import GroupKernel
@@ -140,6 +140,8 @@ def partitioned(target: Target, bits: int, shape: ProductShape, matrices: int, *
     No bit depends on a partition along rows and columns: an element is the same sum in every part.
     """
     m, n, k, lanes = shape.m, shape.n, shape.k, target.lanes(bits)
+    streamed = not shape.of_pairs and is_streamed(bits, m, n, k, shape.right)
+    narrowest = PAGE_BYTES * 8 // bits if streamed else lanes
     most = -(-MAX_PARTS_PER_THREAD * target.threads // matrices) if target.has_many_threads else MAX_PARTS
     enough = target.wanted_items(ENOUGH_MATRICES)
     wanted = min(int(cost_of(target, bits, shape) / MIN_SPLIT_CYCLES), most) if matrices < enough else 1
@@ -147,13 +149,13 @@ def partitioned(target: Target, bits: int, shape: ProductShape, matrices: int, *
         wanted = max(wanted, 2)  # each thread has its rows
     whole = Partition(*(pieces_of(extent, max(extent, 1)) for extent in (m, n, k)))
     if halved:
-        beside = max(min(wanted // 2, n // (2 * lanes)), 1)
+        beside = max(min(wanted // 2, n // (narrowest if streamed else 2 * lanes)), 1)
         return whole._replace(depth=pieces_of(k, k // 2), columns=_of_vectors(n, beside, lanes))
     cuts = [whole]
     step = 2 if wanted <= 2 * MAX_PARTS else target.threads // 4
     for parts in range(step, wanted + 1, step):
-        cuts += [whole._replace(rows=pieces_of(m, -(-m // parts)))] if parts <= m else []
-        cuts += [whole._replace(columns=_of_vectors(n, parts, lanes))] if parts * lanes <= n else []
+        cuts += [whole._replace(rows=pieces_of(m, -(-m // parts)))] if parts <= m and not streamed else []
+        cuts += [whole._replace(columns=_of_vectors(n, parts, lanes))] if parts * narrowest <= n else []
     return min(cuts, key=lambda partition: _cost_of_partition(target, bits, shape, partition, matrices))
 
 

@@ -5,6 +5,7 @@ shape     a product as matrices, and decisions by its sizes
 plan      the partition of a product for registers and caches, from shapes and target
 tile      a tile of two matrices, by the micro-kernel of `kernels.tiles`
 packing   copies of blocks of operands, which the tile reads without conflicts
+streamed  few rows times a right operand that is read row by row
 loops     the loops around the tile
 """
 

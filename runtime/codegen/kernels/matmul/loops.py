@@ -18,7 +18,8 @@ from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import minimum, where
 from runtime.codegen.kernels.matmul.matrix import Matrix, Operand
 from runtime.codegen.kernels.matmul.packing import packed_left, packed_right
-from runtime.codegen.kernels.matmul.plan import MatmulPlan, shares
+from runtime.codegen.kernels.matmul.plan import SUMS_GAP, MatmulPlan, shares
+from runtime.codegen.kernels.matmul.streamed import Streamed
 from runtime.codegen.kernels.matmul.tile import Sums, tile
 from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS
 from runtime.codegen.machine import CACHE_LINE_BYTES
@@ -95,6 +96,9 @@ def product(
         assert partial is not None, "the result needs a place"
         epilogue = stored(partial)
     vector = element.of(plan.lanes)
+    if plan.is_streamed:
+        _streamed_product(f, plan, vector, (m, n, k), left, right, epilogue, partial, scratch)
+        return
     for j, columns in in_blocks(f, n, plan.block_columns):
         for p in f.range(0, k, plan.depth) if k else [0]:
             part = _BlockTiles(f, plan, vector, k, p, epilogue, partial, j, beside, ahead)
@@ -106,13 +110,38 @@ def product(
                 to = scratch + plan.left_scratch
                 packed_right(f, b, to, part.depth, columns, plan.width, plan.depth, vector)
                 b = Matrix(to, plan.width)
-            for i, rows in in_blocks(f, m, plan.block_rows):
-                a = left.moved(i, p)
-                if plan.pack_left and scratch is not None:
-                    a = packed_left(f, a, scratch, rows, part.depth, plan.apart, vector)
-                assert isinstance(a, Matrix), "computed operands are packed"
-                assert isinstance(b, Matrix), "computed operands are packed"
-                part.panels(a, b, i, rows, columns, by_panels=plan.pack_right or panels is not None)
+            part.blocks(left.moved(0, p), b, m, columns, scratch, by_panels=plan.pack_right or panels is not None)
+
+
+def _streamed_product(
+    f: Function,
+    plan: MatmulPlan,
+    vector: Type,
+    size: tuple[int, int, int],
+    left: Operand,
+    right: Operand,
+    epilogue: Epilogue | None,
+    partial: Matrix | None,
+    scratch: Value | None,
+) -> None:
+    """Write a product whose right operand is read row by row; see `streamed`."""
+    assert scratch is not None, "sums need a place"
+    m, n, k = size
+    for j, columns in in_blocks(f, n, plan.block_columns):
+        streamed = Streamed(f, vector, m, columns, Matrix(scratch + plan.left_scratch, plan.block_columns + SUMS_GAP))
+        for p in f.range(0, k, plan.depth):
+            depth: Index = k if plan.depths == 1 else _least(k - p, plan.depth)
+            a = left.moved(0, p)
+            if plan.pack_left:
+                a = packed_left(f, a, scratch, m, depth, plan.apart, vector)
+            streamed.chains(a, right.moved(p, j), depth)
+            at = partial.moved(0, j) if partial is not None and plan.depths > 1 else streamed.sums
+            if plan.depths > 1:
+                streamed.add_to(at, is_first=f.index(p).equal(0))
+            if epilogue is None:
+                continue
+            with f.when(f.index(p) >= k - plan.depth):
+                streamed.finish(at, j, epilogue)
 
 
 class _BlockTiles:
@@ -140,6 +169,18 @@ class _BlockTiles:
         )
         self.next_panel: Value | None = None
         self.ahead = [(_following(each, f.index(p) + self.depth, k), each) for each in ahead]
+
+    def blocks(
+        self, left: Operand, b: Operand, m: int, columns: int, scratch: Value | None, *, by_panels: bool
+    ) -> None:
+        """Compute all tiles, one block of rows after the other; the left operand is packed if the plan says so."""
+        assert isinstance(b, Matrix), "computed operands are packed"
+        for i, rows in in_blocks(self.f, m, self.plan.block_rows):
+            a = left.moved(i, 0)
+            if self.plan.pack_left and scratch is not None:
+                a = packed_left(self.f, a, scratch, rows, self.depth, self.plan.apart, self.vector)
+            assert isinstance(a, Matrix), "computed operands are packed"
+            self.panels(a, b, i, rows, columns, by_panels=by_panels)
 
     def panels(self, a: Matrix, b: Matrix, i: Index, rows: int, columns: int, *, by_panels: bool) -> None:
         """Compute all tiles of a block of rows, panel by panel."""

@@ -17,6 +17,7 @@ from runtime.codegen.costs import (
     matrix_tile_step_cycles,
     tile_step_cycles,
 )
+from runtime.codegen.kernels.matmul.shape import MOST_FEW_ROWS
 from runtime.codegen.kernels.matrix_tiles import MAX_MATRIX_ROWS
 from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS
 from runtime.codegen.machine import NOMINAL_L1_BYTES, Target
@@ -59,6 +60,15 @@ def step_cycles(
     return tile_step_cycles(rows, vectors, panel_cycles)
 
 
+PAGE_BYTES: Final = 4096
+"""Bytes within which the hardware prefetches: it follows addresses inside of a page."""
+
+MIN_STREAMED_DEPTH: Final = 16
+"""Least depth of a product whose right operand is read row by row: sums are stored and read again for a few rows."""
+
+SUMS_GAP: Final = 16
+"""Elements between rows of sums, so that they fall into different sets of the first-level cache."""
+
 CONFLICT_STRIDE_BYTES: Final = 4096
 """Stride in bytes at which rows fall into the same sets of the first-level cache."""
 
@@ -78,6 +88,7 @@ class MatmulPlan(NamedTuple):
         left_scratch, right_scratch: elements of memory for those copies.
         of_pairs: True if an element is a pair of bfloat16, and the depth a number of pairs.
         is_widened: True if copies have the elements of pairs as float32.
+        is_streamed: True if the right operand is read row by row; then `right_scratch` is memory for sums.
     """
 
     rows: int
@@ -93,6 +104,7 @@ class MatmulPlan(NamedTuple):
     right_scratch: int
     of_pairs: bool = False
     is_widened: bool = False
+    is_streamed: bool = False
 
     @property
     def elements(self) -> int:
@@ -145,6 +157,23 @@ def plan_product(
         computed: whether the left and the right operand are computed where they are packed, so that they are packed.
         of_pairs: True if an element is a pair of bfloat16.
     """
+    if not of_pairs and is_streamed(bits, m, n, k, right):
+        return _plan_streamed(target, bits, m, n, k, left, computed[0])
+    return _plan_tiles(target, bits, m, n, k, left, right, computed, of_pairs=of_pairs)
+
+
+def _plan_tiles(
+    target: Target,
+    bits: int,
+    m: int,
+    n: int,
+    k: int,
+    left: tuple[int, int],
+    right: tuple[int, int],
+    computed: tuple[bool, bool] = (False, False),
+    *,
+    of_pairs: bool = False,
+) -> MatmulPlan:
     is_widened = of_pairs and target.widens_pairs
     elements = 2 if is_widened else 1
     item, lanes = bits // 8 * elements, target.lanes(bits)
@@ -177,6 +206,23 @@ def plan_product(
     )
 
 
+def is_streamed(bits: int, m: int, n: int, k: int, right: tuple[int, int]) -> bool:
+    """Return True for few rows times a matrix whose rows have at least a page, which is read once, row by row."""
+    return m <= MOST_FEW_ROWS and k >= MIN_STREAMED_DEPTH and right[1] == 1 and n * bits // 8 >= PAGE_BYTES
+
+
+def _plan_streamed(
+    target: Target, bits: int, m: int, n: int, k: int, left: tuple[int, int], is_computed: bool
+) -> MatmulPlan:
+    """Partition a product whose right operand is read row by row: its sums stay in the nearest cache."""
+    lanes, depth = target.lanes(bits), depth_of_block(k)
+    columns = _block(n, max(NOMINAL_L1_BYTES // 3 // (m * bits // 8), PAGE_BYTES * 8 // bits), lanes)
+    copied = _left_scratch(m, depth, lanes, left) if is_computed else 0
+    sums = _up(m * (columns + SUMS_GAP), 16)
+    depths = max(-(-k // MAX_CHAIN_DEPTH), 1)
+    return MatmulPlan(m, 1, lanes, depths, depth, m, columns, is_computed, False, copied, sums, is_streamed=True)
+
+
 def _left_scratch(rows: int, depth: int, lanes: int, left: tuple[int, int]) -> int:
     """Return the elements of a copy of the left operand; AMX copies pairs by rows, whatever the strides are."""
     by_rows, by_columns = rows * (depth + lanes), (rows + lanes) * depth
@@ -205,7 +251,7 @@ def plan_rows(
     A left operand is packed if its columns are contiguous, as its rows would evict each other from the nearest cache,
     and if it is computed.
     """
-    plan = plan_product(target, bits, m, n, k, left, right, of_pairs=of_pairs)
+    plan = _plan_tiles(target, bits, m, n, k, left, right, of_pairs=of_pairs)
     copies = left[1] != 1 or is_computed or plan.is_widened
     columns = n if is_computed and not plan.pack_right else plan.block_columns
     return plan._replace(
