@@ -76,12 +76,30 @@ def keywords(torch: Any) -> tuple[Any, tuple[int, ...]]:
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 12)), (1, 1, 49, 10)
 
 
+def recurrent(torch: Any) -> tuple[Any, tuple[int, ...]]:
+    """Return two layers of an LSTM of 128 states, and a sequence of 50 steps of 64 features."""
+
+    class Network(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.memory, self.head = torch.nn.LSTM(64, 128, 2, batch_first=True), torch.nn.Linear(128, 10)
+
+        def forward(self, x: Any) -> Any:
+            return self.head(self.memory(x)[0])
+
+    return Network(), (1, 50, 64)
+
+
+DYNAMIC: Final = ("lstm",)
+"""Networks that are quantised by the range of each operand as it is computed."""
+
 NETWORKS: Final[dict[str, Callable[[Any], tuple[Any, tuple[int, ...]]]]] = {
     "perceptron": perceptron,
     "separable": separable,
     "mobilenet_v2": mobilenet,
     "bert": bert,
     "ds_cnn": keywords,
+    "lstm": recurrent,
 }
 
 
@@ -100,6 +118,10 @@ def quantised(name: str, folder: Path) -> Iterator[tuple[str, Path, tuple[int, .
     tools.quant_pre_process(str(whole), str(ready), skip_symbolic_shape=True)
     for weights in ("QUInt8", "QInt8"):
         to = folder / f"{name}_{weights}.onnx"
+        if name in DYNAMIC:
+            tools.quantize_dynamic(str(ready), str(to), per_channel=True, weight_type=tools.QuantType[weights])
+            yield weights, to, shape
+            continue
         tools.quantize_static(
             str(ready),
             str(to),

@@ -273,7 +273,7 @@ class Program:
 
         Args:
             weights: "q8_0" takes 8.5 bits for a number, "q4_0" takes 4.5; GGUF has the same forms. With "int8",
-                products and convolutions of parameters multiply integers of 8 bits; it needs a `run`.
+                products, convolutions and recurrent layers multiply integers of 8 bits; it needs a `run`.
             keep: names of parameters that stay as they are, such as "head.*"; the last word may be left out.
             values: the values of states by name, such as `run.state`, with which all parameters and buffers then begin;
                 otherwise those that the program brings, or the files that it names.

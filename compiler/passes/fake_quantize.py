@@ -45,6 +45,7 @@ from prograd_proto.learned_ranges import INPUT_LEAST, INPUT_MOST, is_range
 from prograd_proto.lifespans import trains
 from registry import Block, OpError, Value, ops
 from registry.op import find_op
+from registry.ops.recurrent import CELLS
 from registry.table import CONTROL
 
 DTYPE: Final = "int8"
@@ -135,6 +136,11 @@ def _require_quantizable(block: pb.BlockDesc, keep: Sequence[str]) -> None:
                 raise CompileError(
                     f"qat: {weight} is multiplied as it is and as its transpose, which have no scales in common; "
                     f"keep={weight!r} leaves it as it is"
+                )
+            if op.type in CELLS:
+                raise CompileError(
+                    f"qat: {op.type} multiplies its states by {weight}, and training computes no steps of codes; "
+                    f"keep={weight!r} leaves them in float32"
                 )
             raise CompileError(
                 f"qat: {op.type} multiplies by {weight} in a way that has no integers, unlike matmul and conv2d with a "

@@ -363,8 +363,8 @@ def test_what_cannot_be_trained_for_integers_is_refused():
     loss = ops.mean(ops.square(layers.dense(y, "head", 4)))
     program.minimize(loss, sgd(0.1))
     assert refused(program, qat="int8") == (
-        "fake_quantize: qat: lstm_layer multiplies by memory.state in a way that has no integers, unlike matmul and "
-        "conv2d with a parameter of float32 on the right; keep='memory.state' leaves it as it is"
+        "fake_quantize: qat: lstm_layer multiplies its states by memory.state, and training computes no steps of "
+        "codes; keep='memory.state' leaves them in float32"
     )
     program.compile(batch=8, qat=prograd.qat("int8", keep=["memory"]))
     idle = Program("idle")
@@ -374,6 +374,14 @@ def test_what_cannot_be_trained_for_integers_is_refused():
     )
     assert refused(perceptron(), qat="int8", shards=2) == (
         "fake_quantize: qat: a range is that of all rows of a step, and a shard has some of them; leave shards out"
+    )
+    left = Program("left")
+    x = left.input("x", "float32", ("batch", 4))
+    y = ops.matmul(left.parameter("w", (3, 4)), x, transpose_b=True)
+    left.minimize(ops.mean(y) + ops.mean(x @ left.parameter("v", (4, 2))), sgd(0.1))
+    assert refused(left, qat="int8") == (
+        "fake_quantize: qat: matmul multiplies by w in a way that has no integers, unlike matmul and conv2d with a "
+        "parameter of float32 on the right; keep='w' leaves it as it is"
     )
     both = Program("both")
     x, w = both.input("x", "float32", ("batch", 4)), both.parameter("w", (4, 4))
