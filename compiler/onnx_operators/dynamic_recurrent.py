@@ -25,6 +25,9 @@ from registry import Value, ops
 
 KIND: Final = "LSTM"
 
+SCALES_AND_ZEROS: Final = (8, 9, 10, 11)
+"""Operands that are scales and zero points of both matrices."""
+
 
 class _Product:
     """A quantised matrix of a direction, as what multiplies rows that are quantised by their own range."""
@@ -46,6 +49,12 @@ def _lstm(node: Node) -> Any:
     if not stored:
         raise CompileError(f"{node.operator} whose matrices or zero points are computed, which is not supported")
     directions, _, gates = node.sizes(2)
+    for number in SCALES_AND_ZEROS:
+        if node.sizes(number) not in ((directions,), (directions, gates)):
+            raise CompileError(
+                f"{node.operator} with scales or zero points of the shape {node.sizes(number)}; it takes "
+                f"({directions},), or ({directions}, {gates}) for one of each column"
+            )
     x, hidden = node.value(0), gates // 4
     batch, steps = x.shape[1], node.range(node.shape()[0])
     words = [str(word).lower() for word in node.attribute("activations", DEFAULTS[KIND] * directions)]

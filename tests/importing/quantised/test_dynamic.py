@@ -183,3 +183,38 @@ def test_a_layer_with_a_scale_for_each_column_is_refused_in_floats():
         "DynamicQuantizeLSTM '' has a scale for each column of its matrices, which has no form in floats; give "
         "--integers, or quantise with per_channel=False"
     )
+
+
+def replaced(source: Any, name: str, value: Any) -> Any:
+    """Return a copy of a model with another constant under a name, or with a node that computes it."""
+    made = onnx.ModelProto()
+    made.CopyFrom(source)
+    [old] = [tensor for tensor in made.graph.initializer if tensor.name == name]
+    made.graph.initializer.remove(old)
+    if value is not None:
+        made.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+        return made
+    made.graph.input.append(onnx.helper.make_tensor_value_info("floats", 1, list(old.dims)))
+    made.graph.node.insert(0, node("Cast", ["floats"], [name], to=old.data_type))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("w", None, "DynamicQuantizeLSTM whose matrices or zero points are computed, which is not supported"),
+        (
+            "rs",
+            np.ones(7, "f4"),
+            "DynamicQuantizeLSTM with scales or zero points of the shape (7,); it takes (1,), or (1, 64) for one of "
+            "each column",
+        ),
+    ],
+)
+def test_a_layer_that_does_not_fit_is_one_sentence(name: str, value: Any, said: str):
+    with pytest.raises(prograd.CompileError) as caught:
+        prograd.from_onnx(replaced(of_layer()[0], name, value), integers=True)
+    assert str(caught.value) == (
+        "from_onnx: 1 operator cannot be imported: com.microsoft.DynamicQuantizeLSTM, used 1 time, first in the "
+        f"module: {said}"
+    )
