@@ -100,6 +100,23 @@ def test_what_is_dear_or_read_as_another_shape_is_stored():
     check(moved, [numbers(*SHAPE)], this_machine(), near=1e-4)
 
 
+@pytest.mark.parametrize(("columns", "widened"), [(2100, []), (64, ["cast"])])
+def test_a_large_weight_of_16_bits_is_widened_in_every_product_that_reads_it(columns, widened):
+    """It comes from memory each time, with half the bytes; a small one is in a cache, and is widened once."""
+
+    def heads(w, *rows):
+        table = OPS["cast"](w, dtype="float32") if w.type.dtype == "float16" else w
+        return [OPS["matmul"](x, table, transpose_b=True) for x in rows]
+
+    operands = [numbers(columns, 130, dtype="float16"), *(numbers(40, 130, seed=i) for i in range(8))]
+    made = Made(heads, operands)
+    assert [group for group in made.groups(this_machine()) if group == "cast"] == widened
+    found = check(heads, operands, this_machine(), near=1e-5, threads=2)
+    stored = check(heads, [operands[0].astype("float32"), *operands[1:]], this_machine(), near=1e-5, threads=2)
+    for a, b in zip(found, stored, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_a_state_that_is_read_again_is_not_written_over_before():
     """The copies read the old value of what the group that made the tensor first has updated."""
 

@@ -8,7 +8,8 @@
    (see `lowering.producers`). The nodes of the slot may read statistics of rows that the tensor's own group has
    reduced, so that a norm before a product needs no pass over rows to write its result. Products compute each element
    once in all. A tensor that exceeds the second-level cache may be computed again if that takes few instructions.
-4. A weight of few bits, such as `dequantize` widens, is computed in every product that reads it.
+4. A weight of few bits, such as `dequantize` widens, is computed in every product that reads it, and so is a weight of
+   16 bits that exceeds the second-level cache.
 5. The result of a product is never computed again. If another group reads it, it is stored and counts as an operand.
 """
 
@@ -237,6 +238,8 @@ class _Recomputation:
         again = sum(plan.evaluations for plan in plans if isinstance(plan.group.nodes[0].rule, Product)) - 1
         if again < 1 or any(self._is_narrow(plan.nodes[0]) for plan in plans):
             return True
+        if self._bytes(name) >= FAR_TENSOR_BYTES and all(self._is_widening(plan.nodes) for plan in plans):
+            return True  # half the bytes come from memory each time
         cycles = KEPT_VECTOR_CYCLES + max(sum(self._cycles(node, name) for node in plan.nodes) for plan in plans)
         saved = STORED_VECTOR_CYCLES - KEPT_VECTOR_CYCLES
         return self._bytes(name) >= FAR_TENSOR_BYTES and again * cycles <= saved
@@ -253,11 +256,13 @@ class _Recomputation:
         Such a product reads each element once, so that half the bytes take half the time, and widening them in
         registers takes none.
         """
-        [first, *others] = nodes
-        dtypes = ("bfloat16", "float16")
-        is_widening = not others and first.op.type == "cast" and self.types[first.inputs[0]].dtype in dtypes
         in_lanes = self.block.additions.get(group.nodes[0].outputs[0]) is Additions.LANES
-        return self._is_narrow(first) or (is_widening and in_lanes)
+        return self._is_narrow(nodes[0]) or (self._is_widening(nodes) and in_lanes)
+
+    def _is_widening(self, nodes: Sequence[Node]) -> bool:
+        """Return True if nodes are the cast of a tensor of 16 bits."""
+        [first, *others] = nodes
+        return not others and first.op.type == "cast" and self.types[first.inputs[0]].dtype in ("bfloat16", "float16")
 
     def _chain(self, name: str, group: Group, row_values: Collection[str]) -> list[Node] | None:
         """Return the nodes of the group that compute a tensor, in order, if they are few and cheap.
