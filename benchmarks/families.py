@@ -27,11 +27,9 @@ import numpy as np  # noqa: E402 - BLAS counts its threads when it is loaded
 import torch  # noqa: E402 - likewise
 from cases.torch_cases import FAMILIES, Case  # noqa: E402 - likewise
 
-from compiler.passes.share_memory import share_memory  # noqa: E402 - needs NumPy
 from compiler.train.backward import gradients  # noqa: E402 - needs NumPy
 from prograd_proto import TensorType  # noqa: E402 - needs NumPy
 from prograd_proto import program_pb2 as pb  # noqa: E402 - needs NumPy
-from prograd_proto.blocks import BlockAnalyses  # noqa: E402 - needs NumPy
 from prograd_proto.dtypes import FLOATS  # noqa: E402 - needs NumPy
 from registry import Block, Value  # noqa: E402 - needs NumPy
 from runtime.engines.reference.bind import bind  # noqa: E402 - needs NumPy
@@ -136,7 +134,6 @@ def bound(
     names = [tensor.name for tensor in desc.tensors if tensor.name not in made]
     for name in names:
         desc.parameters.add(tensor=name, feed=name)
-    share_memory(BlockAnalyses(program))
     kept = [*names, *wanted, *(name for op in desc.ops[:first] for name in op.outputs)]
     whole = bind(desc, {}, pinned=kept)
     for name, array in zip(names, feeds, strict=True):

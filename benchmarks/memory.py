@@ -6,8 +6,8 @@
 Arenas in MiB; states, that is parameters, slots and statistics, lie outside. Every row is one program:
 
 * `apart` has a place for every buffer, as if nothing were freed.
-* `deferred` frees, and runs the ops as they were written: forward, backward, then all updates.
-* `shared` also writes results over operands that die, and makes views.
+* `deferred` frees, makes views, and runs the ops as they were written: forward, backward, then all updates.
+* `shared` also writes results over operands that die.
 * `ordered` also runs every op when it needs the least: a gradient dies in its update. This is what `compile` gives;
   the bound is what no placement of that order can go below.
 * `separate` is `deferred` with an arena for each kind of buffer, planned alone, as onert has them: the values of the
@@ -22,13 +22,15 @@ from functools import partial
 from cases.networks import NETWORKS, resnet18
 
 from compiler.passes.pipeline import PASSES
-from compiler.passes.plan_memory import block_buffers, plan_of
 from compiler.passes.run_passes import run_passes
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
+from runtime.engines.reference.target import REFERENCE
 from runtime.placement import THOROUGH, aligned, place
+from runtime.step import places_of
 
 MIB = 2**20
+NOTHING_IN_PLACE = REFERENCE._replace(in_place=lambda op_type: ())
 COLUMNS = ("apart", "deferred", "shared", "ordered", "bound", "separate", "exact size", "ordered / deferred")
 REWRITES = [each for each in PASSES.before("order_ops") if each in PASSES.since("bind_dimensions")]
 
@@ -58,18 +60,19 @@ def main():
 def arenas(program, batch):
     """The bytes of each column for one program."""
     desc = program.compile(n=batch).desc
-    deferred = training(desc)
-    shared = training(desc, "share_memory")
-    ordered = training(desc, "order_ops", "share_memory")
-    plan = plan_of(BlockAnalysis(ordered), THOROUGH)
+    written, ordered = training(desc), training(desc, "order_ops")
+    deferred, shared, best = (
+        places_of(BlockAnalysis(block), target, effort=THOROUGH)
+        for block, target in ((written, NOTHING_IN_PLACE), (written, REFERENCE), (ordered, REFERENCE))
+    )
     return {
-        "apart": sum(aligned(buffer.nbytes) for buffer in block_buffers(BlockAnalysis(deferred))),
-        "deferred": plan_of(BlockAnalysis(deferred), THOROUGH).arena_bytes,
-        "shared": plan_of(BlockAnalysis(shared), THOROUGH).arena_bytes,
-        "ordered": plan.arena_bytes,
-        "bound": plan.lower_bound,
-        "separate": separate(deferred),
-        "exact size": exact_size(ordered),
+        "apart": sum(aligned(buffer.nbytes) for buffer, _ in deferred.in_arena),
+        "deferred": deferred.arena_bytes,
+        "shared": shared.arena_bytes,
+        "ordered": best.arena_bytes,
+        "bound": best.lower_bound,
+        "separate": separate(written, [buffer for buffer, _ in deferred.in_arena]),
+        "exact size": exact_size([buffer for buffer, _ in best.in_arena]),
     }
 
 
@@ -83,20 +86,20 @@ def training(desc, *passes):
     return block
 
 
-def separate(block):
+def separate(block, buffers):
     """The sum of the arenas of each kind of buffer."""
     kinds = {name: op.stage for op in block.ops for name in op.outputs}
     kinds |= {parameter.tensor: pb.STAGE_FORWARD for parameter in block.parameters}
     by_kind = {}
-    for buffer in block_buffers(BlockAnalysis(block)):
+    for buffer in buffers:
         by_kind.setdefault(kinds.get(buffer.name, "scratch"), []).append(buffer)
-    return sum(place(buffers, THOROUGH).arena_bytes for buffers in by_kind.values())
+    return sum(place(some, THOROUGH).arena_bytes for some in by_kind.values())
 
 
-def exact_size(block):
+def exact_size(buffers):
     """The memory of slots that only buffers of one size share, in the order in which buffers begin to live."""
     slots = {}
-    for buffer in sorted(block_buffers(BlockAnalysis(block)), key=lambda buffer: (buffer.start, buffer.stop)):
+    for buffer in sorted(buffers, key=lambda buffer: (buffer.start, buffer.stop)):
         ends = slots.setdefault(aligned(buffer.nbytes), [])
         free = next((i for i, end in enumerate(ends) if end <= buffer.start), None)
         if free is None:

@@ -21,14 +21,16 @@ import numpy as np
 from compiler import Program, he_normal, ops, sgd, zeros
 from compiler.build.compiled import Compiled
 from compiler.passes.plan_memory import block_buffers
+from compiler.planning.touched_bytes import touched_bytes
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import BlockAnalysis
+from prograd_proto.blocks import BlockAnalyses
 from runtime.blas import use_one_thread
 from runtime.engines.reference.bind import bind
+from runtime.engines.reference.target import REFERENCE
 from runtime.placement import aligned
 from runtime.runs.run import Run
-from runtime.step import dependencies
-from runtime.step.phases import longest_way, shared_phases
+from runtime.step import dependencies, places_within
+from runtime.step.phases import longest_way, phases_of, shared_phases, waits_of
 
 ROUNDS = 25
 FREE = 1.7
@@ -178,29 +180,26 @@ def room(compiled):
         shortest = [min(best, spell.stop - spell.start) for best, spell in zip(shortest, spells, strict=True)]
     nanoseconds = {part.ops[0].id: round(best * 1e9) for part, best in zip(executor.parts, shortest, strict=True)}
     found = []
-    for program, of in ((compiled, planned), (with_room(compiled), planned), (compiled, apart)):
-        run = Run(program.desc)
-        bound = run.session.bindings("train")[0]
-        ops = bind(bound.block, run.states.arrays, plan=of(bound))
-        times = [nanoseconds[op.desc.id] for op in ops.ops]
-        phases = shared_phases(dependencies(ops.touched()), times, 2, large=0)
-        gain = 1.0 if phases is None else sum(times) / longest_way(phases, times)
-        found += [f"{ops.arena_bytes / executor.footprint.arena:.2f}", f"{gain:.2f}"]
-    return found
+    for program in (compiled, with_room(compiled)):
+        block, plan = block_of(program)
+        places = places_within(block, REFERENCE, plan, phases=phases_of(block, 2, large=0))
+        times = [nanoseconds.get(block.ids[i], 0) for i in places.order]
+        gain = gain_of(dependencies(touched_bytes(block, places)), times)
+        found += [f"{places.arena_bytes / executor.footprint.arena:.2f}", gain]
+    nothing_shared = sum(aligned(buffer.nbytes) for buffer in block_buffers(block))
+    gain = gain_of(waits_of(block), [nanoseconds.get(id, 0) for id in block.ids])
+    return [*found, f"{nothing_shared / executor.footprint.arena:.2f}", gain]
 
 
-def planned(bound):
-    """The plan of the file."""
-    return bound.plan
+def block_of(compiled):
+    """The training block and its plan."""
+    [binding] = [entry.bindings[0] for entry in compiled.desc.entries if entry.name == "train"]
+    return BlockAnalyses(compiled.desc)[binding.block], binding.plan
 
 
-def apart(bound):
-    """A plan in which no two buffers share memory."""
-    plan = pb.MemoryPlan()
-    for buffer in block_buffers(BlockAnalysis(bound.block)):
-        plan.placements.add(tensor=buffer.name, offset=plan.arena_bytes)
-        plan.arena_bytes += aligned(buffer.nbytes)
-    return plan
+def gain_of(before, times):
+    phases = shared_phases(before, times, 2, large=0)
+    return f"{1.0 if phases is None else sum(times) / longest_way(phases, times):.2f}"
 
 
 def timed(executor, repeat):

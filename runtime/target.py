@@ -1,7 +1,4 @@
-"""The engine that programs are compiled for: its kernels determine scratch and in-place pairs.
-
-The check and the planner of a program use it, whichever engine runs the program.
-"""
+"""The engine whose kernels determine the bytes that a program's plans state, whichever engine runs it."""
 
 from __future__ import annotations
 

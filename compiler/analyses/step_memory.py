@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from compiler.analyses.lifespans import lifespan_of, lifespans_of
-from compiler.passes.plan_memory import block_buffers, plan_of, spilled_buffers
+from compiler.passes.plan_memory import plan_of
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from prograd_proto.blocks.stages import pass_of
-from runtime.placement import PAGE, Buffer, aligned, check_placement, planned_offsets
-from runtime.step import aliases_of
+from runtime.placement import Buffer, aligned
+from runtime.step import Aliases, places_within
+from runtime.target import TARGET
 
 KINDS: Final[tuple[str, ...]] = ("feed", "activation", "gradient", "update", "scratch")
 """Kinds of buffers: a feed, a tensor of the forward pass or of gradients and derivatives, an update, scratch."""
@@ -85,28 +86,21 @@ class StepMemory:
 
 
 def step_memory(program: pb.ProgramDesc, binding: pb.Binding) -> StepMemory:
-    """Return the memory of a well-formed block that runs; raise ProgramError if the plan is not its own."""
+    """Return the memory of a well-formed block that runs, op by op."""
     block = BlockAnalyses(program)[binding.block]
-    buffers = block_buffers(block)
-    plan = binding.plan if binding.plan.placements or not buffers else plan_of(block)
-    placed = planned_offsets(plan.placements, buffers)
-    spilled = spilled_buffers(block)
-    in_file = planned_offsets(plan.spilled, spilled)
-    check_placement(buffers, [placed[buffer.name] for buffer in buffers], plan.arena_bytes)
-    check_placement(
-        spilled, [in_file[buffer.name] for buffer in spilled], plan.file_bytes, alignment=PAGE, what="a file"
-    )
-    tenants = _tenants(program, block)
-    residents = [_resident(block, b, placed[b.name], tenants.get(b.name, [])) for b in buffers]
+    plan = binding.plan if binding.HasField("plan") else plan_of(block)
+    places = places_within(block, TARGET, plan)
+    tenants = _tenants(program, block, places.aliases)
+    residents = [_resident(block, b, offset, tenants.get(b.name, [])) for b, offset in places.in_arena]
     residents.sort(key=lambda resident: (resident.offset, resident.buffer.start))
     named = {*block.state_of.values(), *block.updates}
     return StepMemory(
         block,
         plan,
         residents,
-        *busiest(buffers),
+        *busiest([buffer for buffer, _ in places.in_arena]),
         [state for state in program.states if state.name in named],
-        sorted(((buffer, in_file[buffer.name]) for buffer in spilled), key=lambda placed: (placed[1], placed[0].start)),
+        sorted(places.in_file, key=lambda placed: (placed[1], placed[0].start)),
     )
 
 
@@ -128,23 +122,23 @@ def busiest(buffers: Sequence[Buffer]) -> tuple[int, int]:
     return tick, most
 
 
-def _tenants(program: pb.ProgramDesc, block: BlockAnalysis) -> dict[str, list[Tenant]]:
+def _tenants(program: pb.ProgramDesc, block: BlockAnalysis, aliases: Aliases) -> dict[str, list[Tenant]]:
     """Return the tenants of each buffer, by its name, in the order of their definitions."""
-    aliases, types = aliases_of(block), block.types
+    types = block.types
     lifespans = lifespans_of(program, block)
     last_read = block.use_def.last_uses
     tenants: dict[str, list[Tenant]] = {}
 
     def move_in(name: str, way: str, other: str, position: int) -> None:
         tenant = Tenant(name, types[name], way, other, position, last_read.get(name), lifespans[name])
-        tenants.setdefault(aliases.storage[name].root, []).append(tenant)
+        tenants.setdefault(aliases.root[name], []).append(tenant)
 
     for name in block.parameter_names:
         move_in(name, "", "", -1)
     for i, (inputs, outputs) in enumerate(zip(block.inputs, block.outputs, strict=True)):
-        below = {output: inputs[position] for output, position in block.in_place[i]}
+        below = {output: inputs[position] for output, position in aliases.in_place[i]}
         for number, name in enumerate(outputs):
-            shares = number in below and aliases.storage[name].root != name
+            shares = number in below and aliases.root[name] != name
             way = "" if not shares else "view of" if i in aliases.views else "over"
             move_in(name, way, below[number] if shares else "", i)
     return tenants

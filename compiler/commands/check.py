@@ -1,4 +1,4 @@
-"""The verb `compiler check`: every rule of a well-formed program, and every plan."""
+"""The verb `compiler check`: every rule of a well-formed program."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.identity import program_sha256
 from runtime.command_line.results import put_result
-from runtime.step import check_plans
-from runtime.target import TARGET
 
 
 def check(options: argparse.Namespace) -> None:
@@ -19,7 +17,6 @@ def check(options: argparse.Namespace) -> None:
     program = well_formed(options.program)
     try:
         require_names(program)
-        check_plans(program, TARGET)
         _require_encoding(program)
     except ProgramError as error:
         raise ProgramError(f"{options.program}: {error}") from None

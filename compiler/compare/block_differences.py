@@ -50,7 +50,6 @@ class _Pair:
         now = {p.tensor: sources[_source(p)] for p in self.a.parameters if _source(p) in sources}
         for i, j in self.ops:
             now.update(zip(self.a.ops[i].outputs, self.b.ops[j].outputs, strict=False))
-            now.update(zip(self.a.ops[i].scratch, self.b.ops[j].scratch, strict=False))
         return now
 
 
@@ -108,11 +107,9 @@ class _Comparison:
         again = self._ids.get(a.recompute_of, a.recompute_of)
         yield from changed(f"{what} repeats", _helped(again), _helped(b.recompute_of))
         yield from changed(f"{what} random stream", a.random_stream, b.random_stream)
-        yield from changed(f"{what} in place", _in_place(a), _in_place(b))
         yield from changed(f"{what} blocks", len(a.blocks), len(b.blocks))
         yield from self._inside(what, a, b)
         yield from changed(f"{what} outputs", len(a.outputs), len(b.outputs))
-        yield from changed(f"{what} scratch", len(a.scratch), len(b.scratch))
         yield from self._tensors(what, a, b)
 
     def _inside(self, what: str, a: pb.OpDesc, b: pb.OpDesc) -> Iterator[str]:
@@ -124,8 +121,7 @@ class _Comparison:
 
     def _tensors(self, what: str, a: pb.OpDesc, b: pb.OpDesc) -> Iterator[str]:
         follows = [_typed(self._types_a, x) for x in a.inputs] != [_typed(self._types_b, x) for x in b.inputs]
-        both = [*zip(a.outputs, b.outputs, strict=False), *zip(a.scratch, b.scratch, strict=False)]
-        for old, new in both:
+        for old, new in zip(a.outputs, b.outputs, strict=False):
             if not follows:
                 yield from changed(f"{what} gives", _typed(self._types_a, old), _typed(self._types_b, new))
             yield from changed(f"{what} declared lifespan", *_lifespans(self._types_a, self._types_b, old, new))
@@ -151,7 +147,7 @@ def _order(pair: _Pair) -> Iterator[str]:
 
 def _names(pair: _Pair) -> Iterator[str]:
     both = [(pair.a.ops[i], pair.b.ops[j]) for i, j in pair.ops]
-    others = sum((a.id, *a.outputs, *a.scratch) != (b.id, *b.outputs, *b.scratch) for a, b in both)
+    others = sum((a.id, *a.outputs) != (b.id, *b.outputs) for a, b in both)
     if others:
         yield f"{others} of {len(both)} ops have other ids or names"
 
@@ -206,10 +202,6 @@ def _listed(names: Sequence[str] | Mapping[str, str]) -> str:
 
 def _helped(number: int) -> str:
     return f"op {number}" if number else "no op"
-
-
-def _in_place(op: pb.OpDesc) -> str:
-    return ", ".join(f"output {pair.output} over input {pair.input}" for pair in op.in_place) or "nothing"
 
 
 def _over(fetch: pb.FetchDesc) -> str:

@@ -130,13 +130,4 @@ def _sizes(entry: pb.EntryDesc) -> str:
 
 def _plan(a: pb.Binding, b: pb.Binding) -> Iterator[str]:
     yield from changed("plan:", *("some" if binding.HasField("plan") else "none" for binding in (a, b)))
-    yield from field_differences("plan: ", a.plan, b.plan, skip=("placements", "spilled"))
-    before, after = (
-        {p.tensor: p.offset for p in (*binding.plan.placements, *binding.plan.spilled)} for binding in (a, b)
-    )
-    elsewhere = sum(before[key] != after[key] for key in before if key in after)
-    if elsewhere:
-        yield f"plan: {elsewhere} of {len(after)} buffers {'lies' if elsewhere == 1 else 'lie'} elsewhere"
-    others = len(before.keys() ^ after.keys())
-    if others:
-        yield f"plan: {others} {'buffer is' if others == 1 else 'buffers are'} there in one of the two only"
+    yield from field_differences("plan: ", a.plan, b.plan)

@@ -15,7 +15,6 @@ compute_on_codes/ compute with codes of eight bits where the numbers that they s
 simplify/            remove ops whose result already exists
 merge_identical      compute identical ops once
 order_ops            run the ops in the order that needs the least memory, among a few
-share_memory         views, and outputs that may be written over an operand
 list_operators       record the version of each operator of the program
 plan_memory          give every binding the plan of its memory
 

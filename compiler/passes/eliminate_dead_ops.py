@@ -12,6 +12,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from compiler.analyses.needed import needed
 from compiler.passes.prune_control import prune_control
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
@@ -47,10 +49,7 @@ def drop_dead_ops(block: BlockAnalysis, *, feeds: bool = False, inside: bool = F
 
 def order_tensors(block: BlockAnalysis) -> None:
     """Keep the descriptions of defined tensors only, in the order of the definitions."""
-    order = [*block.parameter_names]
-    for outputs, scratch in zip(block.outputs, block.scratch, strict=True):
-        order += outputs
-        order += scratch
+    order = [*block.parameter_names, *chain.from_iterable(block.outputs)]
     if block.names == order:
         return
     position = {name: i for i, name in enumerate(order)}

@@ -24,7 +24,6 @@ from compiler.passes.order_ops import order_ops
 from compiler.passes.pass_table import Pass, PassTable
 from compiler.passes.plan_memory import plan_memory
 from compiler.passes.recompute_in_loops import recompute_in_loops
-from compiler.passes.share_memory import share_memory
 from compiler.passes.simplify import simplify
 from compiler.passes.split_batch import split_batch
 from compiler.passes.use_inference_forms import use_inference_forms
@@ -155,19 +154,7 @@ PASSES = PassTable(
                 "merged": "all remaining ops are ordered, and only those",
             },
             establishes={"ordered": "the ops run in the order of the list"},
-            invalidates={"shared": "lifetimes depend on the order"},
-        ),
-        Pass(
-            share_memory,
-            requires={
-                "bound": "bound blocks are those that run",
-                "nothing dead": "the read of a dead op would prevent an update in place",
-                "simplified": "reads of a removed op become later reads of its replacement",
-                "merged": "reads of identical ops become reads of the first one",
-                "ordered": "lifetimes depend on the order",
-            },
-            establishes={"shared": "views and results in place of an operand are marked"},
-            invalidates={"planned": "tensors that share memory are one buffer"},
+            invalidates={"planned": "lifetimes depend on the order"},
         ),
         Pass(
             list_operators,
@@ -176,8 +163,11 @@ PASSES = PassTable(
         ),
         Pass(
             plan_memory,
-            requires={"shared": "tensors that share memory are one buffer"},
-            establishes={"planned": "each binding has offsets for its buffers"},
+            requires={
+                "nothing dead": "the read of a dead op would prevent an update in place",
+                "ordered": "lifetimes depend on the order",
+            },
+            establishes={"planned": "each binding has the bytes of its arena"},
         ),
     ),
     promises={

@@ -1,22 +1,21 @@
-"""Pass: give every binding the plan of its memory.
+"""Pass: give every binding the plan of its memory: the bytes that a step may take.
 
-1. The buffers of a bound block and their lifetimes, scratch included, follow from its ops and their order.
-2. `runtime.placement` places them in one arena; the plan has its size, the offset of each buffer, and a lower bound
-   for any plan of this order.
-3. The runtime checks the plan and allocates exactly that, once. A fetch that the program does not declare is not in the
-   plan; the runtime then places anew.
+1. The tensors that share memory, the buffers of a bound block and their lifetimes, scratch included, follow from its
+   ops and their order, and so does the placement of the buffers in one arena (`runtime.step`).
+2. The plan has the size of the arena and a lower bound for any placement of this order.
+3. The runtime places the step again when it loads it, and allocates exactly that, once. A fetch that the program does
+   not declare is not in the plan, and may take more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Final
 
 from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis, question
-from runtime.placement import PAGE, QUICK, THOROUGH, Buffer, Effort, Placement, check_placement, place
-from runtime.step import aliases_of, buffers_of, scratch_of, spilled_of, spills
+from runtime.placement import QUICK, THOROUGH, Buffer, Effort
+from runtime.step import Places, aliases_of, buffers_of, places_of, scratch_of, spilled_of
 from runtime.target import TARGET
 
 MOST_BYTES: Final = 1 << 62
@@ -24,7 +23,7 @@ MOST_BYTES: Final = 1 << 62
 
 
 def plan_memory(program: BlockAnalyses, *, thorough: bool = False) -> None:
-    """Place all buffers that die within a step in one arena, and write the plan into the binding.
+    """Place all buffers that die within a step in one arena, and write its size into the binding.
 
     Args:
         program: its blocks that run are as they will run.
@@ -41,38 +40,28 @@ def plan_memory(program: BlockAnalyses, *, thorough: bool = False) -> None:
 
 def plan_of(block: BlockAnalysis, effort: Effort = QUICK) -> pb.MemoryPlan:
     """Return the plan of a block with static types."""
-    buffers = block_buffers(block)
-    return plan_from(block, buffers, place(buffers, effort))
+    return plan_from(places_of(block, TARGET, effort=effort))
 
 
-def plan_from(block: BlockAnalysis, buffers: Sequence[Buffer], placed: Placement) -> pb.MemoryPlan:
-    """Return the checked plan of a block's buffers at the offsets of a placement, and of its spilled buffers."""
-    check_placement(buffers, placed.offsets, placed.arena_bytes)
-    if placed.arena_bytes > MOST_BYTES:
-        raise CompileError(f"a step takes {placed.arena_bytes} bytes, more than the {MOST_BYTES} that a plan can say")
-    plan = pb.MemoryPlan(arena_bytes=placed.arena_bytes, lower_bound=placed.lower_bound, optimal=placed.optimal)
-    plan.placements.extend(_placements(buffers, placed.offsets))
-    spilled = spilled_buffers(block)
-    if spilled:
-        in_file = place(spilled, alignment=PAGE)
-        check_placement(spilled, in_file.offsets, in_file.arena_bytes, alignment=PAGE, what="a file")
-        plan.file_bytes = in_file.arena_bytes
-        plan.spilled.extend(_placements(spilled, in_file.offsets))
-    return plan
+def plan_from(places: Places) -> pb.MemoryPlan:
+    """Return the plan of a placed step."""
+    if places.arena_bytes > MOST_BYTES:
+        raise CompileError(f"a step takes {places.arena_bytes} bytes, more than the {MOST_BYTES} that a plan can say")
+    return pb.MemoryPlan(
+        arena_bytes=places.arena_bytes,
+        lower_bound=places.lower_bound,
+        optimal=places.optimal,
+        file_bytes=places.file_bytes,
+    )
 
 
-@question(of_marks=True, of_blocks=True)
+@question(of_blocks=True)
 def block_buffers(block: BlockAnalysis) -> list[Buffer]:
     """Return the buffers of a static block; scratch is included, and the memory of blocks inside ops is scratch."""
     scratch = [[(name, type.nbytes) for name, type in row] for row in scratch_of(block, TARGET)]
-    return buffers_of(block, aliases_of(block), scratch)
+    return buffers_of(block, aliases_of(block, TARGET), scratch)
 
 
-@question(of_marks=True)
 def spilled_buffers(block: BlockAnalysis) -> list[Buffer]:
     """Return the buffers of a static block that are in the file beside the arena."""
-    return spilled_of(block, aliases_of(block)) if any(map(spills, set(block.op_types))) else []
-
-
-def _placements(buffers: Sequence[Buffer], offsets: Sequence[int]) -> Iterator[pb.Placement]:
-    return (pb.Placement(tensor=buffer.name, offset=offset) for buffer, offset in zip(buffers, offsets, strict=True))
+    return spilled_of(block, aliases_of(block, TARGET))

@@ -5,8 +5,7 @@
 2. All readers of a replaced tensor read the other one: later ops, fetches, updates, results and links of gradients.
 3. A tensor with a declared lifespan keeps its op as it is and its readers: it is not replaced, and it replaces
    nothing.
-4. Ops, tensors and parameters that are no longer needed are dropped. In-place marks are dropped too, since a tensor
-   may now be read later than before; `share_memory` sets them anew.
+4. Ops, tensors and parameters that are no longer needed are dropped.
 """
 
 from __future__ import annotations
@@ -34,9 +33,6 @@ def rewrite(block: BlockAnalysis, visit: Visitor, then: Callable[[], bool] = lam
         _keep_links(block, now)
     if not (then() or is_changed):
         return
-    for i, pairs in enumerate(block.in_place):
-        if pairs:
-            block.mark(i, ())
     drop_dead_ops(block)
 
 

@@ -231,7 +231,7 @@ class _Split:
                 names[op.outputs[0]] = part.name
                 ids[op.id] = block.desc.ops[-1].id
                 continue
-            for name in (*op.outputs, *op.scratch):
+            for name in op.outputs:
                 made = self._define(f"{name}.shard{number}", _static(self._source_types[name], sizes))
                 names[name] = made.name
                 of = self._described[name].gradient_of
@@ -244,7 +244,6 @@ class _Split:
             copy.gradient_of = ids.get(op.gradient_of, op.gradient_of)
             copy.inputs[:] = [names.get(name, name) for name in op.inputs]
             copy.outputs[:] = [names[name] for name in op.outputs]
-            copy.scratch[:] = [names[name] for name in op.scratch]
             bind_block(copy, self._built[op.id], self._program, sizes, self._entry.name)
         return names
 

@@ -27,8 +27,7 @@ from prograd_proto.limits import MAX_NAME
 from prograd_proto.spelling import nearest
 from prograd_proto.tensor_types import size_fault
 from registry.op import find_op
-from runtime.step import effects_of, faults, runs_once
-from runtime.target import TARGET
+from runtime.step import effects_of, runs_once
 
 T = TypeVar("T", int, str)
 
@@ -115,7 +114,7 @@ def evaluating_does_not_train(program: BlockAnalyses) -> Iterator[str]:
 def tensors_are_defined_once(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
     """Every tensor has a name, is described once and defined once."""
     described = block.names
-    names = [*block.parameter_names, *chain.from_iterable(block.outputs), *chain.from_iterable(block.scratch)]
+    names = [*block.parameter_names, *chain.from_iterable(block.outputs)]
     different = set(names)
     if len(names) == len(described) == len(different) and different == set(described) and "" not in different:
         return
@@ -284,12 +283,6 @@ def states_are_updated_once(program: BlockAnalyses, block: BlockAnalysis) -> Ite
         yield f"the trainable parameter {name!r} is read and not updated"
 
 
-def in_place_keeps_every_value(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
-    """Every in-place write is one that the kernel allows, over memory that may change and is not read afterwards."""
-    for i, why in faults(block, TARGET):
-        yield f"{_op(block, i)}: {why}"
-
-
 def repetitions_repeat(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
     """Every op that recomputes another one follows it, has its type, attributes and random stream, and no effects."""
     repeats = [op.recompute_of for op in block.ops]
@@ -328,7 +321,6 @@ BLOCK_RULES: tuple[BlockRule, ...] = (
     types_are_as_inferred,
     parameters_have_the_states_types,
     states_are_updated_once,
-    in_place_keeps_every_value,
     repetitions_repeat,
     backward_ops_help_a_forward_op,
     tensors_keep_their_lifespans,

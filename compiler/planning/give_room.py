@@ -1,34 +1,27 @@
-"""Pass: an order and a placement with which threads share more.
+"""Pass: an arena with which threads share more.
 
-A plan that reuses memory tightly makes independent ops wait for each other: an op may overwrite bytes only after
-another one has read them. So the ops are put into phases by what they read alone (`runtime.step.phases`), and a buffer
-lasts from the beginning of the phase that makes it to the end of the phase that reads it last.
+An arena for the least memory makes independent ops wait for each other: an op may overwrite bytes only after another
+one has read them. So a run on several threads puts ops into phases by what they read alone, and places their buffers by
+these phases (`runtime.step.phases`), if the plan has the bytes for it. This pass gives a plan those bytes, if threads
+then do more at once.
 
-1. Ops that need neither rows nor results of such, as masks of dropout, go into the phase before their first reader.
-2. A plan is rated by its speed-up: all operations divided by those of the longest way through its phases, given the
-   bytes that ops share. Among the plans within the limit that are close to the fastest, the smallest is taken.
-
-A block with recomputed ops, spills or reloads keeps its order: in phases they would run as early as possible, which
-would defeat their purpose.
+A block with recomputed ops gets none: in phases they would run as early as possible, which would defeat their purpose.
+A block with transfers has no phases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
-from compiler.analyses.step_graph import step_graph
-from compiler.passes.order_ops import reorder
-from compiler.passes.plan_memory import block_buffers, plan_from
-from compiler.passes.share_memory import share_in_block
-from compiler.planning.planned_bytes import touched_by_plan
+from compiler.planning.touched_bytes import touched_bytes
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
-from runtime.placement import THOROUGH, Buffer, place
-from runtime.step import dependencies, spills, views_of
+from runtime.step import Places, dependencies, places_of, places_within
 from runtime.step.arithmetic import operations_of
-from runtime.step.phases import levels, longest_way, shared_phases
+from runtime.step.phases import longest_way, phases_of, shared_phases, waits_of
+from runtime.target import TARGET
 
 MAX_ARENA_RATIO: Final = 1.5
 """Upper bound on an arena with space for threads, as a multiple of the tight arena, without a budget."""
@@ -59,7 +52,7 @@ class Room:
 
 
 def give_room(program: BlockAnalyses, *, threads: int = 1, budget: int | None = None) -> dict[int, Room]:
-    """Give several threads an order and a placement in which they wait less; no effect for one thread.
+    """Give the plans the bytes with which several threads wait less; no effect for one thread.
 
     Args:
         program: its bindings are planned.
@@ -73,16 +66,13 @@ def give_room(program: BlockAnalyses, *, threads: int = 1, budget: int | None = 
         return rooms
     for entry in program.desc.entries:
         for binding in entry.bindings:
-            tight = pb.MemoryPlan()
-            tight.CopyFrom(binding.plan)  # gets a new order
-            room = make_room(program[binding.block], tight, threads, budget)
-            binding.plan.CopyFrom(room.plan)
-            rooms[binding.block] = room
+            rooms[binding.block] = room_of(program[binding.block], binding.plan, threads, budget)
+            binding.plan.CopyFrom(rooms[binding.block].plan)
     return rooms
 
 
-def make_room(block: BlockAnalysis, tight: pb.MemoryPlan, threads: int, limit: int | None = None) -> Room:
-    """Return a plan of a bound block with space for threads; the order of its ops may change.
+def room_of(block: BlockAnalysis, tight: pb.MemoryPlan, threads: int, limit: int | None = None) -> Room:
+    """Return a plan of a bound block with space for threads.
 
     Args:
         block: with static types.
@@ -91,98 +81,24 @@ def make_room(block: BlockAnalysis, tight: pb.MemoryPlan, threads: int, limit: i
         limit: upper bound on the arena in bytes; by default `MAX_ARENA_RATIO` times the tight arena.
     """
     limit = int(MAX_ARENA_RATIO * tight.arena_bytes) if limit is None else limit
-    free = _times_faster(step_graph(block).before, operations_of(block), threads)
-    tight_gain = _gain(block, tight, threads)
-    ways = [_Way(block, tight, tight_gain)]
-    if (
-        free * NEAR > tight_gain
-        and not any(op.recompute_of for op in block.ops)
-        and not any(map(spills, block.op_types))
-    ):
-        ways += (way for way in _in_phases(block, threads) if way.plan.arena_bytes <= limit and way.gain > tight_gain)
-    enough = NEAR * max(way.gain for way in ways)
-    best = min((way for way in ways if way.gain >= enough), key=lambda way: way.plan.arena_bytes)
-    block.become(best.block)
-    return Room(best.plan, threads, best.gain, tight, tight_gain, max(free, best.gain))
+    tight, plan = pb.MemoryPlan.FromString(tight.SerializeToString()), pb.MemoryPlan()
+    plan.CopyFrom(tight)
+    free_gain = _times_faster(waits_of(block), operations_of(block), threads)
+    phases = phases_of(block, threads, large=0)
+    tight_gain = gain = _gain(block, places_within(block, TARGET, tight, phases=phases), threads)
+    if phases is not None and free_gain * NEAR > tight_gain and not any(op.recompute_of for op in block.ops):
+        places = places_of(block, TARGET, phases=phases)
+        in_phases = _gain(block, places, threads)
+        if places.arena_bytes <= limit and in_phases * NEAR > tight_gain:
+            gain, plan.arena_bytes, plan.optimal = in_phases, places.arena_bytes, False
+    return Room(plan, threads, gain, tight, tight_gain, max(free_gain, gain))
 
 
-class _Way(NamedTuple):
-    """A block in some order with a plan, and the speed-up of threads."""
-
-    block: BlockAnalysis
-    plan: pb.MemoryPlan
-    gain: float
-
-
-def _in_phases(block: BlockAnalysis, threads: int) -> Iterator[_Way]:
-    """Yield the block with its ops in phases, one after the other: with updates anywhere, or before other ops.
-
-    The first plan of each order lets ops of a phase wait for none of it, the second one has the least memory.
-    """
-    for updates_first in (False, True):
-        phase_of = _phases(block, updates_first=updates_first)
-        order = sorted(range(len(block.ops)), key=lambda i: (phase_of[i], i))
-        phased = block.copied_to(pb.BlockDesc())
-        reorder(phased, order)
-        share_in_block(phased)
-        phases = [phase_of[i] for i in order]
-        _write_elsewhere(phased, phases)
-        buffers = block_buffers(phased)
-        bound = place(buffers).lower_bound
-        for lasting in (_by_phase(buffers, phases), buffers):
-            plan = plan_from(phased, buffers, place(lasting, THOROUGH))
-            plan.lower_bound, plan.optimal = bound, plan.arena_bytes == bound
-            yield _Way(phased, plan, _gain(phased, plan, threads))
-
-
-def _write_elsewhere(block: BlockAnalysis, phases: Sequence[int]) -> None:
-    """Remove the in-place pairs over operands that another op of the phase reads, and so would have to read first."""
-    graph, views = step_graph(block), set(views_of(block))
-
-    def is_read_beside(i: int, name: str) -> bool:
-        return any(phases[j] == phases[i] for j in graph.readers[graph.value_of[name]] if j != i)
-
-    for i, pairs in enumerate(block.in_place):
-        if pairs and i not in views:
-            block.mark(i, [pair for pair in pairs if not is_read_beside(i, block.inputs[i][pair[1]])])
-
-
-def _phases(block: BlockAnalysis, *, updates_first: bool) -> list[int]:
-    """Return the phase of each op: as early as possible for what needs rows, as late as possible for the rest.
-
-    If updates come before the other ops that could be in their phase, gradients die before others are made.
-    """
-    graph = step_graph(block)
-    found = levels(graph.before)
-    fed = {graph.value_of[name] for name in block.parameter_names if name not in block.state_of}
-    is_early: list[bool] = []
-    for i, (reads, before) in enumerate(zip(graph.reads, graph.before, strict=True)):
-        is_early.append(i in graph.once or not fed.isdisjoint(reads) or any(is_early[j] for j in before))
-    for i in reversed(range(len(found))):
-        if not is_early[i] and graph.after[i]:
-            found[i] = min(found[j] for j in graph.after[i]) - 1
-    return [
-        2 * phase + (updates_first and op.stage != pb.STAGE_UPDATE) for phase, op in zip(found, block.ops, strict=True)
-    ]
-
-
-def _by_phase(buffers: Sequence[Buffer], phases: Sequence[int]) -> list[Buffer]:
-    """Return buffers that last as long as the phases of the ops that touch them; `phases` are those of the ops."""
-    first = {phase: 2 * i for i, phase in reversed([*enumerate(phases)])}
-    last = {phase: 2 * i + 2 for i, phase in enumerate(phases)}
-    end = 2 * len(phases)
-    return [
-        b._replace(
-            start=first[phases[b.start // 2]] if b.start else 0,
-            stop=b.stop if b.stop > end else max(b.stop, last[phases[(b.stop - 1) // 2]]),
-        )
-        for b in buffers
-    ]
-
-
-def _gain(block: BlockAnalysis, plan: pb.MemoryPlan, threads: int) -> float:
-    """Return the estimated speed-up of threads, if ops wait for the bytes that they share by the plan."""
-    return _times_faster(dependencies(touched_by_plan(block, plan)), operations_of(block), threads)
+def _gain(block: BlockAnalysis, places: Places, threads: int) -> float:
+    """Return the estimated speed-up of threads, if ops wait for the bytes that they share in these places."""
+    operations = operations_of(block)
+    before = dependencies(touched_bytes(block, places))
+    return _times_faster(before, [operations[i] for i in places.order], threads)
 
 
 def _times_faster(before: Sequence[Collection[int]], operations: Sequence[int], threads: int) -> float:

@@ -18,7 +18,6 @@ from typing import Final
 from compiler.analyses.step_graph import step_graph
 from compiler.errors import LimitError
 from compiler.passes.plan_memory import plan_of
-from compiler.passes.share_memory import share_in_block
 from compiler.planning.prefetch import prefetch
 from compiler.planning.rematerialise import lower
 from compiler.planning.time_limit import TimeLimit
@@ -141,7 +140,6 @@ def _placed(block: BlockAnalysis, timeline: Timeline, budget: int) -> pb.MemoryP
     """Return the plan of a timeline; the block becomes it if the plan is within the budget."""
     trial = block.copied_to(pb.BlockDesc())
     write_timeline(trial, timeline)
-    share_in_block(trial)
     plan = plan_of(trial, THOROUGH)
     if plan.arena_bytes <= budget:
         block.become(trial)

@@ -19,8 +19,8 @@ PLANNING = PassTable(
     (
         Pass(
             plan_memory,
-            requires={"shared": "tensors that share memory are one buffer"},
-            establishes={"planned": "each binding has offsets from a longer search"},
+            requires={"ordered": "lifetimes depend on the order"},
+            establishes={"planned": "each binding has the arena of a longer search"},
             settings={"thorough": True},
         ),
         Pass(

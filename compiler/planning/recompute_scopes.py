@@ -16,7 +16,6 @@ from typing import Final
 from compiler.analyses.step_graph import step_graph
 from compiler.errors import CompileError
 from compiler.passes.plan_memory import plan_of
-from compiler.passes.share_memory import share_in_block
 from compiler.planning.timeline import Timeline, timeline_of
 from compiler.planning.units import forward_ops, forward_phase, with_unit
 from compiler.planning.write_timeline import write_timeline
@@ -51,7 +50,6 @@ def recompute_scopes(program: BlockAnalyses, *, scopes: str = "") -> dict[int, i
                 continue
             before[binding.block] = binding.plan.arena_bytes
             write_timeline(block, found)
-            share_in_block(block)
             binding.plan.CopyFrom(plan_of(block, THOROUGH))
     for pattern in patterns:
         if pattern not in met:

@@ -5,7 +5,6 @@
 2. A view is repeated wherever its value was.
 3. Values are moved to the file and back by the ops `spill` and `reload`; the end of the step reads the copy that lasts
    until then.
-4. In-place marks are dropped: `share_memory` sets them again.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ class _Writer:
         """Append an op, or a copy if it is already used, that reads and writes these values."""
         op = pb.OpDesc()
         op.CopyFrom(desc)
-        del op.in_place[:], op.inputs[:], op.outputs[:]
+        del op.inputs[:], op.outputs[:]
         op.inputs.extend([self._read(name, values) if name else "" for name in desc.inputs])
         if desc.id in self._ids:
             self._ids.remove(desc.id)
@@ -101,9 +100,6 @@ class _Writer:
             op.id, op.recompute_of = self._next_id, desc.recompute_of or desc.id
             self._next_id += 1
             op.outputs.extend([self._again(name) for name in desc.outputs])
-            fresh = [self._again(name) for name in op.scratch]
-            del op.scratch[:]
-            op.scratch.extend(fresh)
         self._tensor.update(
             ((value, old), new) for value, old, new in zip(written, desc.outputs, op.outputs, strict=True)
         )

@@ -18,6 +18,9 @@ from prograd_proto.spelling import nearest
 from prograd_proto.upgrades import FORMAT_VERSION, upgrade
 from prograd_proto.wording import as_asked
 
+RETIRED: Final[dict[str, tuple[int, ...]]] = {"OpDesc": (9, 10), "MemoryPlan": (2, 6)}
+"""Numbers of fields that earlier versions wrote, and whose values are now computed: memory that is shared, offsets."""
+
 MAX_BYTES: Final = 1 << 30
 """The largest program file that is read or written: 1 GiB. Big tensors are in files beside it."""
 
@@ -164,16 +167,22 @@ def refuse_unknown_fields(program: pb.ProgramDesc, raw: bytes) -> None:
     program.DiscardUnknownFields()
     if program.ByteSize() == size:  # about ten times faster than the walk that locates the field
         return
-    message, number = first_unknown(pb.ProgramDesc.FromString(raw)) or ("ProgramDesc", 0)
-    raise ProgramError(f"field {number} of {message} is unknown to this prograd; a newer one wrote it: update prograd")
+    found = first_unknown(pb.ProgramDesc.FromString(raw))
+    if found is not None:
+        message, number = found
+        raise ProgramError(
+            f"field {number} of {message} is unknown to this prograd; a newer one wrote it: update prograd"
+        )
 
 
 def first_unknown(message: Message) -> tuple[str, int] | None:
-    """Return the message and number of the first unknown field at or below `message`."""
+    """Return the message and number of the first unknown field at or below `message` that is not retired."""
     from google.protobuf.unknown_fields import UnknownFieldSet  # imported only on errors, for start-up time
 
+    kind = message.DESCRIPTOR.name
     for field in UnknownFieldSet(message):
-        return message.DESCRIPTOR.name, field.field_number
+        if field.field_number not in RETIRED.get(kind, ()):
+            return kind, field.field_number
     for descriptor, value in message.ListFields():
         if descriptor.message_type is None:
             continue

@@ -320,7 +320,7 @@ class FetchDesc(_message.Message):
     def __init__(self, name: _Optional[str] = ..., tensor: _Optional[str] = ..., over: _Optional[_Union[Over, str]] = ...) -> None: ...
 
 class OpDesc(_message.Message):
-    __slots__ = ("id", "type", "inputs", "outputs", "attributes", "stage", "gradient_of", "random_stream", "in_place", "scratch", "blocks", "location", "recompute_of")
+    __slots__ = ("id", "type", "inputs", "outputs", "attributes", "stage", "gradient_of", "random_stream", "blocks", "location", "recompute_of")
     ID_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
@@ -329,8 +329,6 @@ class OpDesc(_message.Message):
     STAGE_FIELD_NUMBER: _ClassVar[int]
     GRADIENT_OF_FIELD_NUMBER: _ClassVar[int]
     RANDOM_STREAM_FIELD_NUMBER: _ClassVar[int]
-    IN_PLACE_FIELD_NUMBER: _ClassVar[int]
-    SCRATCH_FIELD_NUMBER: _ClassVar[int]
     BLOCKS_FIELD_NUMBER: _ClassVar[int]
     LOCATION_FIELD_NUMBER: _ClassVar[int]
     RECOMPUTE_OF_FIELD_NUMBER: _ClassVar[int]
@@ -342,20 +340,10 @@ class OpDesc(_message.Message):
     stage: Stage
     gradient_of: int
     random_stream: int
-    in_place: _containers.RepeatedCompositeFieldContainer[InPlace]
-    scratch: _containers.RepeatedScalarFieldContainer[str]
     blocks: _containers.RepeatedScalarFieldContainer[int]
     location: int
     recompute_of: int
-    def __init__(self, id: _Optional[int] = ..., type: _Optional[str] = ..., inputs: _Optional[_Iterable[str]] = ..., outputs: _Optional[_Iterable[str]] = ..., attributes: _Optional[_Iterable[_Union[AttrDesc, _Mapping]]] = ..., stage: _Optional[_Union[Stage, str]] = ..., gradient_of: _Optional[int] = ..., random_stream: _Optional[int] = ..., in_place: _Optional[_Iterable[_Union[InPlace, _Mapping]]] = ..., scratch: _Optional[_Iterable[str]] = ..., blocks: _Optional[_Iterable[int]] = ..., location: _Optional[int] = ..., recompute_of: _Optional[int] = ...) -> None: ...
-
-class InPlace(_message.Message):
-    __slots__ = ("output", "input")
-    OUTPUT_FIELD_NUMBER: _ClassVar[int]
-    INPUT_FIELD_NUMBER: _ClassVar[int]
-    output: int
-    input: int
-    def __init__(self, output: _Optional[int] = ..., input: _Optional[int] = ...) -> None: ...
+    def __init__(self, id: _Optional[int] = ..., type: _Optional[str] = ..., inputs: _Optional[_Iterable[str]] = ..., outputs: _Optional[_Iterable[str]] = ..., attributes: _Optional[_Iterable[_Union[AttrDesc, _Mapping]]] = ..., stage: _Optional[_Union[Stage, str]] = ..., gradient_of: _Optional[int] = ..., random_stream: _Optional[int] = ..., blocks: _Optional[_Iterable[int]] = ..., location: _Optional[int] = ..., recompute_of: _Optional[int] = ...) -> None: ...
 
 class AttrDesc(_message.Message):
     __slots__ = ("name", "bool_value", "int_value", "float_value", "string_value", "dtype_value", "shape_value", "ints_value", "floats_value", "strings_value", "tensor_value")
@@ -540,25 +528,13 @@ class FileDesc(_message.Message):
     def __init__(self, path: _Optional[str] = ..., bytes: _Optional[int] = ..., sha256: _Optional[bytes] = ...) -> None: ...
 
 class MemoryPlan(_message.Message):
-    __slots__ = ("arena_bytes", "placements", "lower_bound", "optimal", "file_bytes", "spilled")
+    __slots__ = ("arena_bytes", "lower_bound", "optimal", "file_bytes")
     ARENA_BYTES_FIELD_NUMBER: _ClassVar[int]
-    PLACEMENTS_FIELD_NUMBER: _ClassVar[int]
     LOWER_BOUND_FIELD_NUMBER: _ClassVar[int]
     OPTIMAL_FIELD_NUMBER: _ClassVar[int]
     FILE_BYTES_FIELD_NUMBER: _ClassVar[int]
-    SPILLED_FIELD_NUMBER: _ClassVar[int]
     arena_bytes: int
-    placements: _containers.RepeatedCompositeFieldContainer[Placement]
     lower_bound: int
     optimal: bool
     file_bytes: int
-    spilled: _containers.RepeatedCompositeFieldContainer[Placement]
-    def __init__(self, arena_bytes: _Optional[int] = ..., placements: _Optional[_Iterable[_Union[Placement, _Mapping]]] = ..., lower_bound: _Optional[int] = ..., optimal: bool = ..., file_bytes: _Optional[int] = ..., spilled: _Optional[_Iterable[_Union[Placement, _Mapping]]] = ...) -> None: ...
-
-class Placement(_message.Message):
-    __slots__ = ("tensor", "offset")
-    TENSOR_FIELD_NUMBER: _ClassVar[int]
-    OFFSET_FIELD_NUMBER: _ClassVar[int]
-    tensor: str
-    offset: int
-    def __init__(self, tensor: _Optional[str] = ..., offset: _Optional[int] = ...) -> None: ...
+    def __init__(self, arena_bytes: _Optional[int] = ..., lower_bound: _Optional[int] = ..., optimal: bool = ..., file_bytes: _Optional[int] = ...) -> None: ...

@@ -180,7 +180,6 @@ def _bound(
     found.parameters.extend(parameters)
     for op in ops:
         found.ops.append(op)
-        del found.ops[-1].scratch[:], found.ops[-1].in_place[:]
     outputs = [name for op in ops for name in op.outputs]
     types = {tensor: own.get(tensor) or types[tensor] for tensor in [*(p.tensor for p in parameters), *outputs]}
     found.tensors.extend(tensor_desc(tensor, type) for tensor, type in types.items())

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 
 from prograd_proto import ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import BlockAnalysis
 from prograd_proto.blocks.control import BlockTypes, block_types
 from runtime.check.names import check_size, check_unique, static_type
 from runtime.check.ops import Operators, check_op, described
 from runtime.contract import require
-from runtime.step.in_place import faults
 
 
 def check_block(operators: Operators, block: pb.BlockDesc, states: Mapping[str, TensorType]) -> None:
@@ -54,19 +52,17 @@ def _check_body(
     operators: Operators, block: pb.BlockDesc, types: Mapping[str, TensorType], defined: dict[str, TensorType]
 ) -> None:
     """Check the ops of a block, and add their outputs to the tensors that are defined."""
-    scratch: set[str] = set()
     seen: set[int] = set()
     for op in block.ops:
         require(op.id > 0 and op.id not in seen, f"two ops have the id {op.id}, or it is 0")
         seen.add(op.id)
         given, wanted = check_op(operators, op, defined)
-        _check_outputs(operators.program, op, types, given, defined, scratch)
-        if wanted or op.scratch:
-            _check_scratch(operators.program, op, types, wanted, defined, scratch)
+        _check_outputs(operators.program, op, types, given, defined)
+        for type in wanted:
+            check_size(f"scratch of {described(operators.program, op)}", type)
     for name in types:
-        if name not in defined and name not in scratch:
+        if name not in defined:
             raise ProgramError(f"%{name} is described, and nothing defines it")
-    _check_in_place(operators, block)
 
 
 def _check_parameters(
@@ -96,48 +92,15 @@ def _check_outputs(
     types: Mapping[str, TensorType],
     given: Sequence[TensorType],
     defined: dict[str, TensorType],
-    scratch: Set[str],
 ) -> None:
     """Check the outputs of an op against the types that its contract gives, and add them to `defined`."""
     for name, type in zip(op.outputs, given, strict=True):
-        if name not in types or name in defined or name in scratch:
+        if name not in types or name in defined:
             raise ProgramError(f"{described(program, op)}: its output %{name} is not described, or defined twice")
         if types[name] != type:
             where = described(program, op)
             raise ProgramError(f"{where}: its output %{name} is {types[name]}, the kernel gives {type}")
         defined[name] = type
-
-
-def _check_scratch(
-    program: pb.ProgramDesc,
-    op: pb.OpDesc,
-    types: Mapping[str, TensorType],
-    wanted: Sequence[TensorType],
-    defined: Mapping[str, TensorType],
-    scratch: set[str],
-) -> None:
-    """Check the scratch of an op against the types that its kernel wants, and add it to `scratch`.
-
-    Raise ProgramError if another op reads the scratch.
-    """
-    where = described(program, op)
-    for type in wanted:
-        check_size(f"scratch of {where}", type)
-    require(
-        len(op.scratch) in (0, len(wanted)),
-        f"{where}: its scratch tensors are {len(op.scratch)}, those of its kernel {len(wanted)}",
-    )
-    for name, type in zip(op.scratch, wanted, strict=False):
-        fits = name in types and name not in defined and name not in scratch and types[name] == type
-        require(fits, f"{where}: its scratch %{name} is not a tensor of its own of type {type}")
-        scratch.add(name)
-
-
-def _check_in_place(operators: Operators, block: pb.BlockDesc) -> None:
-    """Raise ProgramError unless every in-place pair of every op keeps the in-place law."""
-    if any(op.in_place for op in block.ops):
-        for i, why in faults(BlockAnalysis(block), operators.target):
-            raise ProgramError(f"{described(operators.program, block.ops[i])}: {why}")
 
 
 def _check_ends(block: pb.BlockDesc, defined: Mapping[str, TensorType], states: Mapping[str, TensorType]) -> None:

@@ -48,7 +48,6 @@ def _check_state(operators: Operators, state: pb.StateDesc, types: dict[str, Ten
             require(list(state.op.outputs) == [state.name], "its initial op does not define it")
             made = types[state.name].wide
             require(results == [made], f"its initial op gives {results[0]}, not {made}")
-            require(not state.op.scratch and not state.op.in_place, "its initial op has scratch or in-place marks")
             require(not effects_of(state.op.type), "its initial op has effects, which only an op of a step has")
         case "external":
             require(state.external.path in files, f"its file {state.external.path!r} is not among the program's files")

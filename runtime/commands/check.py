@@ -15,7 +15,6 @@ from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.results import put_result
 from runtime.files.program_files import verified_file
 from runtime.rows.encoding.encoding import Encoding
-from runtime.step import check_plans
 from runtime.target import TARGET
 
 
@@ -24,7 +23,6 @@ def check(options: argparse.Namespace) -> int:
     program = load(options.program)
     try:
         check_program(program, TARGET)
-        check_plans(program, TARGET)
         Encoding.of_program(program)
     except ProgramError as error:
         raise ProgramError(f"{os.fspath(options.program)}: {error}") from None

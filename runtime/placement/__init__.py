@@ -3,10 +3,10 @@
 buffer     bytes that are needed during an interval of the clock
 placement  skylines (skyline, rankings) and an exact search (search, attempts, draws) place the buffers of each part
            (sections); peak makes a small problem of a large one, whose rest goes into gaps
-check      a plan against the buffers, sharing no code with the algorithms that placed them
+check      a placement against the buffers, sharing no code with the algorithms that placed them
 alignment  the alignment of buffers
 
-The module `placement` is imported on first use: a program that has a plan needs only the check.
+The module `placement` is imported on first use: a step whose compiled code was kept by an earlier run needs none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from runtime.placement.alignment import PAGE as PAGE
 from runtime.placement.alignment import aligned as aligned
 from runtime.placement.buffer import Buffer as Buffer
 from runtime.placement.check import check_placement as check_placement
-from runtime.placement.check import planned_offsets as planned_offsets
 
 if TYPE_CHECKING:
     from runtime.placement.placement import QUICK as QUICK

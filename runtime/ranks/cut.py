@@ -219,7 +219,6 @@ class _Cutting:
             sliced[name] = own
             reshape = self._op("reshape", [name], [flat])
             reshape.attributes.append(attribute_message("shape", "shape", self._new[flat].shape))
-            reshape.in_place.add()
             yield reshape
             slice = self._op("slice", [flat], [own])
             numbers = {"axes": (0,), "starts": (first,), "stops": (stop,), "strides": (1,)}
@@ -230,7 +229,6 @@ class _Cutting:
         names = {**sliced, **self.names}
         op.inputs[:] = [names.get(name, name) for name in op.inputs]
         op.outputs[:] = [names.get(name, name) for name in op.outputs]
-        del op.scratch[:]
 
     def _gathers(self) -> Iterator[pb.OpDesc]:
         """Yield the exchanges that make the new values of states whole that are not cut."""
@@ -243,7 +241,6 @@ class _Cutting:
             gather = self._op(GATHER, [self.names[update.tensor], tensors[update.state]], [update.tensor])
             numbers = {"rank": self._share.rank, "ranks": self._share.ranks}
             gather.attributes.extend(attribute_message(name, "int", value) for name, value in numbers.items())
-            gather.in_place.add(input=1)
             self._new[update.tensor] = self._types[update.tensor]
             yield gather
 

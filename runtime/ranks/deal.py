@@ -20,13 +20,11 @@ from typing import Final, NamedTuple
 from prograd_proto import ProgramError, TensorType, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attributes_of
-from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.tensor_types import tensor_desc
 from runtime.operators import CONTRACTS
 from runtime.ranks.cut import MIN_CUT_ELEMENTS, Cut, Share, cut_update, states_to_cut
 from runtime.ranks.tree import Range, middle_of, parts_of
-from runtime.step import faults, is_transfer, runs_once
-from runtime.target import TARGET
+from runtime.step import is_transfer, runs_once
 
 JOIN: Final = "join_shards"
 REDUCE: Final = "all_reduce"
@@ -76,7 +74,6 @@ def dealt(program: pb.ProgramDesc, rank: int, ranks: int, *, cuts_states: bool =
     for number, entry in numbers.items():
         _require_only_tensors(entry, found.blocks[number])
         _Dealing(found.blocks[number], share, cut.keys()).deal()
-        _keep_the_law(found, number)
     for binding in (binding for entry in found.entries for binding in entry.bindings):
         if binding.block in numbers:
             binding.ClearField("plan")
@@ -121,16 +118,6 @@ def _require_only_tensors(entry: str, block: pb.BlockDesc) -> None:
                 f"entry {entry!r}: op {op.id} ({op.type}) acts on more than its tensors, and each process would "
                 "repeat that; a step in shards with such an op runs in one process"
             )
-
-
-def _keep_the_law(program: pb.ProgramDesc, number: int) -> None:
-    """Remove the in-place pairs that the new order of a block forbids."""
-    while True:
-        broken = [i for i, _ in faults(BlockAnalyses(program)[number], TARGET)]
-        if not broken:
-            return
-        for i in broken:
-            del program.blocks[number].ops[i].in_place[:]
 
 
 class _Dealing:
@@ -249,7 +236,7 @@ class _Dealing:
         described = {t.name: pb.TensorDesc.FromString(t.SerializeToString()) for t in block.tensors}
         described.update((name, tensor_desc(name, type)) for name, type in cut.tensors.items())
         names = [p.tensor for p in block.parameters]
-        names += [name for op in copies for name in (*op.outputs, *op.scratch)]
+        names += [name for op in copies for name in op.outputs]
         known, ids = set(names), {op.id for op in copies}
         del block.ops[:], block.tensors[:]
         for op in copies:

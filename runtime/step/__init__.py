@@ -1,11 +1,11 @@
 """One step of a bound block, for any engine: the memory of its tensors, their lifetimes, and the order of its ops.
 
 aliases    the tensors of a block that share bytes: views, and outputs written in place
-in_place   the law of in-place writes
-scratch    memory that kernels overwrite while their op runs, and its names in plans
+in_place   the law of in-place writes, and the outputs that are written in place by it
+scratch    memory that kernels overwrite while their op runs
 target     the properties of an engine that planning depends on: scratch, and in-place pairs of its kernels
-lifetimes  from a bound block to buffers on a two-phase clock
-places     the offsets of the buffers: by a plan that is safe, else placed anew
+lifetimes  from a bound block to buffers on a clock of phases
+places     the memory of a step: what is shared, and the offsets of the buffers
 effects    the effects of ops besides their tensors, and their consequences
 hazards    dependencies between ops, from the bytes that they touch and from their effects
 arithmetic the operations of ops, and whether an op is pointwise
@@ -13,8 +13,6 @@ phases     ops that wait for none of each other, and their shares by thread
 """
 
 from runtime.step.aliases import Aliases as Aliases
-from runtime.step.aliases import Storage as Storage
-from runtime.step.aliases import aliases_of as aliases_of
 from runtime.step.aliases import is_view as is_view
 from runtime.step.aliases import made_outside as made_outside
 from runtime.step.aliases import views_of as views_of
@@ -26,16 +24,14 @@ from runtime.step.effects import runs_once as runs_once
 from runtime.step.effects import spills as spills
 from runtime.step.hazards import Touched as Touched
 from runtime.step.hazards import dependencies as dependencies
-from runtime.step.in_place import InPlaceLaw as InPlaceLaw
+from runtime.step.in_place import aliases_of as aliases_of
 from runtime.step.in_place import chosen as chosen
-from runtime.step.in_place import faults as faults
 from runtime.step.in_place import leaves_no_copy as leaves_no_copy
 from runtime.step.in_place import possible_pairs as possible_pairs
 from runtime.step.lifetimes import buffers_of as buffers_of
 from runtime.step.lifetimes import spilled_of as spilled_of
 from runtime.step.places import Places as Places
-from runtime.step.places import check_plans as check_plans
 from runtime.step.places import places_of as places_of
-from runtime.step.scratch import is_scratch as is_scratch
+from runtime.step.places import places_within as places_within
 from runtime.step.scratch import scratch_of as scratch_of
 from runtime.step.target import Target as Target

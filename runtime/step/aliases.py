@@ -1,62 +1,35 @@
 """The tensors that share memory: views, and outputs that are written in place.
 
-A class of tensors lies in the memory of its root. A view has the bytes of its operand. An in-place op overwrites them
-and so begins a new version of the class: only the tensors of the newest version have their values.
+All tensors of one memory have the name of the first one in it as their root. A view has the bytes of its operand. An op
+in place overwrites them, so only the newest tensor of a memory, and its views, have their values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from prograd_proto.blocks import BlockAnalysis, question
 from runtime.operators import CONTRACTS
 from runtime.step.effects import spills
-
-
-class Storage(NamedTuple):
-    """The memory of a tensor's value: its root tensor, and the number of earlier versions that were overwritten."""
-
-    root: str
-    version: int
+from runtime.step.target import Pair
 
 
 class Aliases(NamedTuple):
-    """The storage of every tensor of a block, and the position of the last op that reads each version of it."""
+    """The memory of every tensor of a block.
 
-    storage: dict[str, Storage]
-    last_read: dict[Storage, int]  # len(ops) is the end of the step
-    views: set[int]  # positions of the ops that have nothing to compute
-
-
-def aliases_of(block: BlockAnalysis, pinned: Collection[str] = ()) -> Aliases:
-    """Return the storage of a block's tensors, as its ops say in `in_place`; no op overwrites a pinned tensor.
-
-    Pinned tensors are read by the end of the step, like those that are fetched.
+    Attributes:
+        root: by tensor, the first tensor in its memory.
+        last_read: by root, the time at which an op reads its memory last: the position of the op, or the number of its
+            phase; infinite if the end of the step does. A memory that nothing reads has none.
+        views: positions of the ops that have nothing to compute.
+        in_place: for each op the pairs (output, input) that share memory.
     """
-    return _aliases_of(block, frozenset(pinned))
 
-
-@question(of_marks=True)
-def _aliases_of(block: BlockAnalysis, pinned: frozenset[str]) -> Aliases:
-    storage = {name: Storage(name, 0) for name in block.parameter_names}
-    last_read: dict[Storage, int] = {}
-    views = {i for i in views_of(block) if block.in_place[i]}
-    for i, (inputs, outputs, pairs) in enumerate(zip(block.inputs, block.outputs, block.in_place, strict=True)):
-        for name in inputs:
-            if name:
-                last_read[storage[name]] = i
-        for name in outputs:
-            storage[name] = Storage(name, 0)
-        for output, position in pairs:
-            old, new = storage[inputs[position]], outputs[output]
-            if i in views:
-                storage[new] = old
-            elif not pinned or old not in [storage.get(name) for name in pinned]:
-                storage[new] = Storage(old.root, old.version + 1)
-    ends = [storage[name] for name in (*block.ends, *pinned) if name in storage]
-    last_read.update(dict.fromkeys(ends, len(block.ops)))
-    return Aliases(storage, last_read, views)
+    root: dict[str, str]
+    last_read: dict[str, float]
+    views: set[int]
+    in_place: list[Sequence[Pair]]
 
 
 @question()

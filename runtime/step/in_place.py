@@ -1,122 +1,87 @@
-"""The in-place law: the outputs of an op that may overwrite one of its operands.
+"""The in-place law: the outputs of an op that overwrite one of its operands.
 
 1. The op has that output and that operand, and its kernel allows the pair.
-2. The two have one type. A view has the bytes of its operand, so nothing is written: for it the law ends here.
+2. The two have one type.
 3. Outside the arena no op overwrites a constant, a value that waits in the file or an argument of a block inside an
    op, whose memory belongs to that op. It overwrites a state only if the block updates that state.
-4. The op reads the memory by that operand alone, and nothing reads it afterwards: no later op, no fetch, no update.
-5. No output overwrites two operands, and no operand is overwritten by two outputs.
+4. The op reads the memory by that operand alone, and nothing reads it afterwards: no later op, no op that runs
+   meanwhile, no fetch, no update.
+5. A state that gets a new value elsewhere is only overwritten by values that die before the end of the step.
+6. No output overwrites two operands, and no operand is overwritten by two outputs. A state is preferred over an operand
+   in the arena, because that takes no memory.
 
-Rules 1 to 3 and the first half of 4 hold whatever the order of the ops: `never` checks them. `objection` checks all but
-5, which concerns several pairs. `faults` checks all rules for every pair of a block.
+Rules 1 to 3 and the first half of 4 hold whatever the order of the ops: `possible_pairs` are the pairs that keep them.
+A view has the bytes of its operand, whatever else reads either, and writes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Collection, Sequence
+from math import inf
+from typing import Final, NamedTuple
 
 from prograd_proto.blocks import BlockAnalysis, question
-from runtime.step.aliases import made_outside, views_of
-from runtime.step.effects import spills
+from runtime.step.aliases import Aliases, made_outside, views_of
 from runtime.step.target import Pair, Target
 
+END: Final = inf
+"""The time of the end of a step, which fetches and updates read."""
 
-class InPlaceLaw:
-    """The in-place law for a block, valid while only the in-place pairs of the block are edited.
 
-    Args:
-        block: block in which every op reads only tensors that are defined before it.
-        views: the positions of the ops whose output is the memory of their operand, in order.
-        target: the engine that is to run it.
-    """
-
-    def __init__(self, block: BlockAnalysis, views: Collection[int], target: Target) -> None:
-        self._block = block
-        self._target = target
-        self._views = set(views)
-        self.begins: dict[str, str] = {}
-        """The tensor whose bytes each view has, views of views included."""
-        for i in views:
-            x, y = block.inputs[i][0], block.outputs[i][0]
-            self.begins[y] = self.begins.get(x, x)
-
-    def never(self, i: int, output: int, position: int) -> str | None:
-        """Return why op number i cannot overwrite this operand by this output in any order of ops; None if it can."""
-        block, inputs, outputs = self._block, self._block.inputs[i], self._block.outputs[i]
-        has_both = 0 <= output < len(outputs) and 0 <= position < len(inputs) and inputs[position]
-        if not has_both or (output, position) not in self._target.in_place(block.op_types[i]):
-            return f"its kernel cannot write output {output} over input {position}"
-        if i in self._views:
-            return None
-        old, new = inputs[position], outputs[output]
-        if block.types[new] != block.types[old]:
-            return f"%{new} is {block.types[new]}, and cannot lie over %{old}: {block.types[old]}"
-        value = self.begins.get(old, old)
-        if value in self._kept:
-            return f"it writes over {self._kept[value]}"
-        if (inputs if not self.begins else [self.begins.get(name, name) for name in inputs]).count(value) > 1:
-            return _read_again(old)
-        return None
-
-    def objection(self, i: int, output: int, position: int) -> str | None:
-        """Return why op number i cannot overwrite this operand by this output at its position; None if it can."""
-        why = self.never(i, output, position)
-        if why is not None or i in self._views:
-            return why
-        old = self._block.inputs[i][position]
-        return _read_again(old) if self.last_reads[self.begins.get(old, old)] > i else None
-
-    @cached_property
-    def last_reads(self) -> dict[str, int]:
-        """The position of the last op that reads each tensor or a view of it; len(ops) is the end of the step."""
-        block = self._block
-        if not self._views:
-            return block.use_def.last_uses
-        last = dict(block.use_def.last_uses)
-        for i in sorted(self._views, reverse=True):
-            x, y = block.inputs[i][0], block.outputs[i][0]
-            last[x] = max(last[x], last.get(y, -1))
-        return last
-
-    @cached_property
-    def _kept(self) -> dict[str, str]:
-        """Return the tensors outside the arena that no op overwrites, each with the reason in words."""
-        block = self._block
-        states = block.state_of.items()
-        kept = {name: f"the state {state!r}, which stays" for name, state in states if state not in block.updates}
-        kept.update(
-            (name, f"the argument %{name}, which belongs to the op around the block") for name in block.arguments
-        )
-        for name in made_outside(block):
-            waits = spills(block.op_types[block.use_def.makers[name]])
-            kept[name] = f"%{name}, which waits in the file" if waits else f"the constant %{name}"
-        return kept
+@question()
+def begins_of(block: BlockAnalysis) -> dict[str, str]:
+    """Return the tensor whose bytes each view has, views of views included."""
+    begins: dict[str, str] = {}
+    for i in views_of(block):
+        x, y = block.inputs[i][0], block.outputs[i][0]
+        begins[y] = begins.get(x, x)
+    return begins
 
 
 @question(of_each_op=True)
 def possible_pairs(block: BlockAnalysis, target: Target) -> list[Sequence[Pair]]:
     """Return for each op the pairs that the law allows in some order of the ops; none for a view."""
-    views = set(views_of(block))
-    law = InPlaceLaw(block, views_of(block), target)
+    views, begins, kept = set(views_of(block)), begins_of(block), _kept(block)
+    types = block.types
+
+    def is_possible(inputs: Sequence[str], outputs: Sequence[str], pair: Pair) -> bool:
+        output, position = pair
+        if output >= len(outputs) or position >= len(inputs) or not inputs[position]:
+            return False
+        old, new = types[inputs[position]], types[outputs[output]]
+        if old is not new and old != new:
+            return False
+        value = begins.get(inputs[position], inputs[position])
+        return value not in kept and [begins.get(name, name) for name in inputs].count(value) == 1
+
     pairs_of = {op_type: target.in_place(op_type) for op_type in set(block.op_types)}
     return [
-        [pair for pair in pairs if law.never(i, *pair) is None]
+        [pair for pair in pairs if is_possible(inputs, outputs, pair)]
         if (pairs := pairs_of[op_type]) and i not in views
         else ()
-        for i, op_type in enumerate(block.op_types)
+        for i, (op_type, inputs, outputs) in enumerate(zip(block.op_types, block.inputs, block.outputs, strict=True))
     ]
 
 
-def faults(block: BlockAnalysis, target: Target) -> Iterator[tuple[int, str]]:
-    """Yield the position of each op with a pair that breaks the law, and the reason."""
-    if not any(block.in_place):
-        return
-    law = InPlaceLaw(block, [i for i in views_of(block) if block.in_place[i]], target)
-    for i, pairs in enumerate(block.in_place):
-        why = _fault_of(law, block, i, pairs) if pairs else None
-        if why is not None:
-            yield i, why
+def aliases_of(
+    block: BlockAnalysis, target: Target, pinned: Collection[str] = (), phases: Sequence[int] | None = None
+) -> Aliases:
+    """Return the tensors of a block that share memory on an engine.
+
+    Args:
+        block: block in which every op reads only tensors that are defined before it.
+        target: the engine that is to run it.
+        pinned: tensors that the end of the step reads besides fetches and updates.
+        phases: for each op the number of its phase, if the ops of a phase run in any order; None for one after another.
+    """
+    return _aliases_of(block, target, frozenset(pinned), None if phases is None else tuple(phases))
+
+
+@question()
+def _aliases_of(
+    block: BlockAnalysis, target: Target, pinned: frozenset[str], phases: tuple[int, ...] | None
+) -> Aliases:
+    return _Walk(block, phases or range(len(block.ops)), [*block.ends, *pinned]).aliases(possible_pairs(block, target))
 
 
 def chosen(pairs: Sequence[Pair], over_a_state: Callable[[int], bool], may: Callable[[int, int], bool]) -> list[Pair]:
@@ -147,20 +112,84 @@ def leaves_no_copy(new_value: bool, lasts: bool) -> bool:
     return new_value or not lasts
 
 
-def _fault_of(law: InPlaceLaw, block: BlockAnalysis, i: int, pairs: Sequence[Pair]) -> str | None:
-    written, read = set[int](), set[int]()
-    for output, position in pairs:
-        why = law.objection(i, output, position)
-        if why is not None:
-            return why
-        if output in written:
-            return f"it writes %{block.outputs[i][output]} over two operands"
-        if position in read:
-            return f"it writes two outputs over %{block.inputs[i][position]}"
-        written.add(output)
-        read.add(position)
-    return None
+class _Reads(NamedTuple):
+    """By value, the last time at which it is read, and the op that alone reads it then; -1 if several do."""
+
+    time: dict[str, float]
+    reader: dict[str, int]
 
 
-def _read_again(old: str) -> str:
-    return f"it writes over %{old}, which is read again"
+class _Walk:
+    """One walk over a block that finds the tensor in whose memory each one is."""
+
+    def __init__(self, block: BlockAnalysis, times: Sequence[int], ends: Sequence[str]) -> None:
+        self._block = block
+        self._begins = begins_of(block)
+        self._reads = _last_reads(block, self._begins, times, ends)
+        self._becomes = _new_values(block, self._begins)
+        self._root = {name: name for name in block.parameter_names}
+
+    def aliases(self, possible: Sequence[Sequence[Pair]]) -> Aliases:
+        """Return the aliases if these pairs are possible."""
+        block, root = self._block, self._root
+        views = set(views_of(block))
+        in_place: list[Sequence[Pair]] = []
+        for i, (inputs, outputs, pairs) in enumerate(zip(block.inputs, block.outputs, possible, strict=True)):
+            taken = _OF_A_VIEW if i in views else self._taken(i, pairs) if pairs else ()
+            for name in outputs:
+                root[name] = name
+            for output, position in taken:
+                root[outputs[output]] = root[inputs[position]]
+            in_place.append(taken)
+        last_read: dict[str, float] = {}
+        for name, time in self._reads.time.items():
+            place = root[name]
+            last_read[place] = max(last_read.get(place, time), time)
+        return Aliases(root, last_read, views, in_place)
+
+    def _taken(self, i: int, pairs: Sequence[Pair]) -> Sequence[Pair]:
+        """Return the possible pairs of an op that are in place, in order."""
+        inputs, outputs = self._block.inputs[i], self._block.outputs[i]
+        root, becomes, begins, (times, reader) = self._root, self._becomes, self._begins, self._reads
+
+        def may(output: int, position: int) -> bool:
+            old, new = inputs[position], outputs[output]
+            if reader[begins.get(old, old)] != i:
+                return False
+            place = root[old]
+            return place not in becomes or leaves_no_copy(becomes[place] == new, times.get(new) == END)
+
+        return sorted(chosen(pairs, lambda position: root[inputs[position]] in becomes, may))
+
+
+_OF_A_VIEW: Final = ((0, 0),)
+
+
+def _last_reads(block: BlockAnalysis, begins: dict[str, str], times: Sequence[int], ends: Sequence[str]) -> _Reads:
+    """Return the last read of each tensor, or of a view of it."""
+    last: dict[str, float] = {}
+    reader: dict[str, int] = {}
+    views = set(views_of(block))
+    for i, (inputs, time) in enumerate(zip(block.inputs, times, strict=True)):
+        for name in inputs if i not in views else ():
+            value = begins.get(name, name)
+            known = last.get(value, -1)
+            if time >= known and reader.get(value) != i:
+                last[value], reader[value] = time, -1 if time == known else i
+    for name in ends:
+        value = begins.get(name, name)
+        last[value], reader[value] = END, -1
+    last.pop("", None)  # an operand that is absent
+    return _Reads(last, reader)
+
+
+def _kept(block: BlockAnalysis) -> set[str]:
+    """Return the tensors outside the arena that no op overwrites."""
+    states = {name for name, state in block.state_of.items() if state not in block.updates}
+    return {*states, *block.arguments, *made_outside(block)}
+
+
+def _new_values(block: BlockAnalysis, begins: dict[str, str]) -> dict[str, str]:
+    """Return the new value of each state that the block updates, or the tensor of which that is a view."""
+    becomes = {state: begins.get(tensor, tensor) for state, tensor in block.updates.items()}
+    return {tensor: becomes[state] for tensor, state in block.state_of.items() if state in becomes}

@@ -7,12 +7,22 @@
 4. If the longest way through the phases takes nearly as many operations as all ops, nothing is shared.
 
 All decisions follow from the operations of ops (`runtime.step.arithmetic`), so a step is made the same way every time.
+Two ops wait for each other if they touch the same bytes. Memory that values share would add such waits, so `phases_of`
+finds the phases as if each value had memory of its own; their memory is then shared by phases (`runtime.step.places`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from typing import Final
+
+from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import BlockAnalysis
+from runtime.step.aliases import views_of
+from runtime.step.arithmetic import operations_of
+from runtime.step.effects import effects_of, is_transfer
+from runtime.step.hazards import Touched, dependencies
+from runtime.step.in_place import begins_of
 
 LARGE: Final = 1_000_000
 """Operations from which an op is worth another thread, which takes some 50 µs to wake."""
@@ -47,6 +57,56 @@ def shared_phases(
             found.append(shares)
     worth = not large or longest_way(found, operations) <= MAX_SHARE_OF_ALL * sum(operations)
     return found if worth and any(len(shares) > 1 for shares in found) else None
+
+
+def phases_of(block: BlockAnalysis, threads: int, *, large: int = LARGE) -> list[int] | None:
+    """Return the number of the phase of each op of a static block, or None if sharing phases is not worth it.
+
+    A block with transfers to the file has none: a thread of their own makes them.
+
+    Args are as of `shared_phases`. Updates come before the other ops that could be in their phase, so that gradients
+    die before others are made.
+    """
+    if threads == 1 or any(map(is_transfer, set(block.op_types))):
+        return None
+    before = waits_of(block)
+    if shared_phases(before, operations_of(block), threads, large=large) is None:
+        return None
+    fed = {name for name in block.parameter_names if name not in block.state_of}
+    found = _late(levels(before), before, [not fed.isdisjoint(inputs) for inputs in block.inputs])
+    return [2 * phase + (stage != pb.STAGE_UPDATE) for phase, stage in zip(found, block.stages, strict=True)]
+
+
+def waits_of(block: BlockAnalysis) -> list[set[int]]:
+    """Return for each op the earlier ops that it waits for if each value has memory of its own."""
+    begins, views = begins_of(block), set(views_of(block))
+    numbers: dict[str, int] = {}
+
+    def touched(names: Sequence[str]) -> list[tuple[int, int]]:
+        values = [begins.get(name, name) for name in names if name]
+        return [(at, at + 1) for at in dict.fromkeys(numbers.setdefault(value, len(numbers)) for value in values)]
+
+    columns = zip(block.op_types, block.inputs, block.outputs, strict=True)
+    return dependencies(
+        [
+            Touched(touched(inputs), [] if i in views else touched(outputs), effects_of(op_type))
+            for i, (op_type, inputs, outputs) in enumerate(columns)
+        ]
+    )
+
+
+def _late(phases: list[int], before: Sequence[Collection[int]], reads_rows: Sequence[bool]) -> list[int]:
+    """Return phases in which ops that need neither rows nor results of such, as masks, come right before a reader."""
+    after: list[list[int]] = [[] for _ in before]
+    needs_rows: list[bool] = []
+    for i, earlier in enumerate(before):
+        for j in earlier:
+            after[j].append(i)
+        needs_rows.append(reads_rows[i] or any(needs_rows[j] for j in earlier))
+    for i in reversed(range(len(phases))):
+        if not needs_rows[i] and after[i]:
+            phases[i] = min(phases[j] for j in after[i]) - 1
+    return phases
 
 
 def longest_way(phases: Sequence[Shares], operations: Sequence[int]) -> int:

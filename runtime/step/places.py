@@ -1,100 +1,125 @@
-"""The offsets of a block's buffers: those of its plan, if they are proven safe, or else newly placed ones."""
+"""The memory of a step: its tensors that share memory, its scratch, and the offsets of its buffers.
+
+Everything follows from the block, the engine and the phases of its ops. A plan only bounds the bytes: if the quick
+placement takes more, a longer search finds the one that the compiler found.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from prograd_proto import ProgramError, TensorType
+from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
-from runtime.placement.alignment import ALIGNMENT, PAGE, aligned
-from runtime.placement.check import check_placement, planned_offsets
-from runtime.step.aliases import Aliases, aliases_of
+from prograd_proto.blocks import BlockAnalysis
+from runtime.placement.alignment import ALIGNMENT, PAGE
+from runtime.placement.check import check_placement
+from runtime.step.aliases import Aliases
+from runtime.step.in_place import aliases_of
 from runtime.step.lifetimes import Buffer, buffers_of, spilled_of
-from runtime.step.scratch import is_scratch, scratch_of
+from runtime.step.scratch import scratch_of
 from runtime.step.target import Target
+
+if TYPE_CHECKING:
+    from runtime.placement import Effort, Placement
 
 Placed = list[tuple[Buffer, int]]
 """Buffers, each with its offset in bytes."""
 
 
 class Places(NamedTuple):
-    """The buffers of the arena, and those that are spilled to the file beside it."""
+    """The memory of a step.
 
+    Attributes:
+        aliases: the tensors that share memory.
+        scratch: for each op, the names and types of its scratch arrays.
+        order: the order in which the ops may run one after another: that of the block, or that of their phases.
+        phases: number of phases; the number of ops if each has its own.
+        in_arena: the buffers of the arena.
+        arena_bytes: the size of the arena.
+        lower_bound: bytes that no placement can go below.
+        optimal: True if no placement takes less.
+        in_file: the buffers that are spilled to the file beside the arena.
+        file_bytes: the size of that file.
+    """
+
+    aliases: Aliases
+    scratch: list[list[tuple[str, TensorType]]]
+    order: Sequence[int]
+    phases: int
     in_arena: Placed
     arena_bytes: int
+    lower_bound: int
+    optimal: bool
     in_file: Placed
     file_bytes: int
 
 
 def places_of(
     block: BlockAnalysis,
-    aliases: Aliases,
-    scratch: Sequence[Sequence[tuple[str, TensorType]]],
-    plan: pb.MemoryPlan | None = None,
+    target: Target,
+    pinned: Collection[str] = (),
+    phases: Sequence[int] | None = None,
+    effort: Effort | None = None,
 ) -> Places:
-    """Return the offsets of a block's buffers, by its plan unless that is for kernels with other scratch.
+    """Return the memory of a step.
 
-    Raises ProgramError if the plan is of another block, wastes memory, or puts two buffers into the same bytes while
-    both are needed.
+    Args:
+        block: block with static types.
+        target: the engine that is to run it.
+        pinned: tensors that the end of the step reads besides fetches and updates.
+        phases: for each op the number of its phase, if the ops of a phase run in any order; None for one after another.
+        effort: the work that a placement may take; by default that of loading a program.
     """
-    sizes = [[(name, type.nbytes) for name, type in row] for row in scratch]
-    buffers, spilled = buffers_of(block, aliases, sizes), spilled_of(block, aliases)
-    if plan is None or not plan.placements:
-        return Places(*_placed(buffers), *_placed(spilled, alignment=PAGE))
-    planned = _planned(buffers, {name for row in sizes for name, _ in row}, plan)
-    in_arena = _placed(buffers) if planned is None else (planned, plan.arena_bytes)
-    return Places(*in_arena, _planned_in_file(spilled, plan), plan.file_bytes)
+    from runtime.placement.placement import QUICK  # at a use: most runs place their steps in compiled code
+
+    effort = effort or QUICK
+    aliases, scratch = aliases_of(block, target, pinned, phases), scratch_of(block, target)
+    buffers = buffers_of(block, aliases, [[(name, type.nbytes) for name, type in row] for row in scratch], phases)
+    spilled = spilled_of(block, aliases)
+    arena, file = _placed(buffers, effort), _placed(spilled, QUICK, alignment=PAGE, what="a file")
+    every = range(len(block.ops))
+    return Places(
+        aliases,
+        scratch,
+        every if phases is None else sorted(every, key=phases.__getitem__),
+        len(every) if phases is None else max(phases, default=-1) + 1,
+        list(zip(buffers, arena.offsets, strict=True)),
+        arena.arena_bytes,
+        arena.lower_bound,
+        arena.optimal,
+        list(zip(spilled, file.offsets, strict=True)),
+        file.arena_bytes,
+    )
 
 
-def check_plans(program: pb.ProgramDesc, target: Target) -> None:
-    """Raise ProgramError, as `places_of` does, unless the target can use every plan of a checked program."""
-    analyses = BlockAnalyses(program)
-    for entry in program.entries:
-        for binding in entry.bindings:
-            if not binding.plan.placements:
-                continue
-            block = analyses[binding.block]
-            try:
-                places_of(block, aliases_of(block), scratch_of(block, target), binding.plan)
-            except ProgramError as error:
-                raise ProgramError(f"entry {entry.name!r}: {error}") from None
+def places_within(
+    block: BlockAnalysis,
+    target: Target,
+    plan: pb.MemoryPlan | None,
+    pinned: Collection[str] = (),
+    phases: Sequence[int] | None = None,
+) -> Places:
+    """Return the memory of a step as it runs: in phases if the plan has the bytes for them, else op by op.
+
+    A plan does not know of pinned tensors. If the quick placement takes more than a plan that is possible, a longer
+    search follows.
+    """
+    if phases is not None and plan is not None:
+        places = places_of(block, target, pinned, phases)
+        if places.arena_bytes <= plan.arena_bytes:
+            return places
+    places = places_of(block, target, pinned)
+    if plan is None or not places.lower_bound <= plan.arena_bytes < places.arena_bytes:
+        return places
+    from runtime.placement.placement import THOROUGH
+
+    return places_of(block, target, pinned, effort=THOROUGH)
 
 
-def _placed(buffers: list[Buffer], alignment: int = ALIGNMENT) -> tuple[Placed, int]:
-    from runtime.placement.placement import place  # at a use: a program that has a plan needs only its check
+def _placed(buffers: Sequence[Buffer], effort: Effort, alignment: int = ALIGNMENT, what: str = "an arena") -> Placement:
+    from runtime.placement.placement import place
 
-    placement = place(buffers, alignment=alignment)
-    check_placement(buffers, placement.offsets, placement.arena_bytes, alignment=alignment)
-    return list(zip(buffers, placement.offsets, strict=True)), placement.arena_bytes
-
-
-def _planned(buffers: list[Buffer], scratch: Collection[str], plan: pb.MemoryPlan) -> Placed | None:
-    """Return the plan's offsets; None if only its scratch, which may change between runtimes, does not fit."""
-    tensors = [buffer for buffer in buffers if buffer.name not in scratch]
-    planned = planned_offsets(plan.placements, tensors, lambda name: name in scratch or is_scratch(name))
-    apart = sum(aligned(buffer.nbytes) for buffer in buffers)
-    if plan.arena_bytes > apart and any(is_scratch(placement.tensor) for placement in plan.placements):
-        return None
-    if plan.arena_bytes > apart:
-        raise ProgramError(
-            f"the plan has an arena of {plan.arena_bytes} bytes; without any sharing its buffers take {apart}"
-        )
-    check_placement(tensors, [planned[buffer.name] for buffer in tensors], plan.arena_bytes)
-    try:
-        offsets = [planned[buffer.name] for buffer in buffers]
-        check_placement(buffers, offsets, plan.arena_bytes)
-    except (KeyError, ProgramError):
-        return None
-    return list(zip(buffers, offsets, strict=True))
-
-
-def _planned_in_file(spilled: list[Buffer], plan: pb.MemoryPlan) -> Placed:
-    planned = planned_offsets(plan.spilled, spilled)
-    offsets = [planned[buffer.name] for buffer in spilled]
-    apart = sum(aligned(buffer.nbytes, PAGE) for buffer in spilled)
-    if plan.file_bytes > apart:
-        raise ProgramError(f"the plan has a file of {plan.file_bytes} bytes; apart its tensors take {apart}")
-    check_placement(spilled, offsets, plan.file_bytes, alignment=PAGE, what="a file")
-    return list(zip(spilled, offsets, strict=True))
+    placement = place(buffers, effort, alignment=alignment)
+    check_placement(buffers, placement.offsets, placement.arena_bytes, alignment=alignment, what=what)
+    return placement

@@ -13,7 +13,7 @@ from compiler.passes.pipeline import PASSES
 from prograd_proto import program_pb2 as pb
 from runtime import Run
 
-EACH_LEFT_OUT = [None, "fold_constants", "simplify", "merge_identical", "order_ops", "share_memory"]
+EACH_LEFT_OUT = [None, "fold_constants", "simplify", "merge_identical", "order_ops"]
 
 left_out = pytest.mark.parametrize("left_out", EACH_LEFT_OUT)
 

@@ -13,6 +13,9 @@ import compiler
 import prograd
 from compiler import CompileError, OpError, Program, constant, ops
 from compiler.train.optimizers import Optimizer
+from prograd_proto.blocks import BlockAnalyses
+from runtime.engines.reference.target import REFERENCE
+from runtime.step import aliases_of
 
 STEPS = 50
 RNG = np.random.default_rng(8)
@@ -127,10 +130,9 @@ def test_an_optimizer_takes_float32_and_stays_close(name: str):
 
 def test_slots_are_updated_in_place_and_say_whose_they_are():
     program = program_of(compiler.radam()).compile().desc
-    [block] = [program.blocks[e.bindings[0].block] for e in program.entries if e.name == "train"]
-    assert [[tuple((p.output, p.input) for p in op.in_place)] for op in block.ops if op.type == "radam"] == [
-        [((0, 0), (1, 2), (2, 3))]
-    ] * 2
+    [block] = [BlockAnalyses(program)[e.bindings[0].block] for e in program.entries if e.name == "train"]
+    in_place = zip(block.op_types, aliases_of(block, REFERENCE).in_place, strict=True)
+    assert [pairs for op_type, pairs in in_place if op_type == "radam"] == [[(0, 0), (1, 2), (2, 3)]] * 2
     assert {(s.name, s.slot_of, s.slot) for s in program.states if s.slot_of == "b"} == {
         ("b.m", "b", "m"),
         ("b.v", "b", "v"),

@@ -23,7 +23,7 @@ def test_a_table_is_printed_in_order_with_every_reason_on_a_line_of_its_own(caps
     assert (code, lines[0]) == (0, f"compiler compile: {len(PASSES.names)} passes, in order")
     assert heads == [f"{number:2} {each.name}: {each.does}" for number, each in enumerate(PASSES, 1)]
     assert "     requires    folded           a factor may be folded to 1, and is then removed" in lines
-    assert "     invalidates shared           lifetimes depend on the order" in lines
+    assert "     invalidates planned          lifetimes depend on the order" in lines
     assert "     option      thorough: bool = False  search longer for a small arena" in out
     assert "   promises      bound            a step has static sizes" in lines
     assert max(map(len, lines)) <= 132

@@ -275,21 +275,10 @@ def without_bindings(desc: pb.ProgramDesc) -> None:
         del entry.bindings[:]
 
 
-def with_another_plan(desc: pb.ProgramDesc) -> None:
-    desc.entries[0].bindings[0].plan.placements[0].tensor = "gone"
-
-
-def with_an_overlap(desc: pb.ProgramDesc) -> None:
-    for placement in desc.entries[0].bindings[0].plan.placements:
-        placement.offset = 0
-
-
 @pytest.mark.parametrize(
     ("change", "options", "code", "sentence"),
     [
         (without_bindings, ["--memory"], 3, "{}: the entry 'train' has no block that runs; compile the program"),
-        (with_another_plan, ["--memory"], 3, "{}: the plan and the block differ in %gone; compile again"),
-        (with_an_overlap, ["--memory"], 3, "{}: the plan puts %x and %y in the same bytes while both are needed"),
         (None, ["--memory", "--entry", "tran"], 2, "{}: there is no entry 'tran'; did you mean 'train'?"),
         (
             None,

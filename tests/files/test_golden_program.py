@@ -141,7 +141,6 @@ def train_block(batch: int | str) -> pb.BlockDesc:
         "mask": TensorType("bool", ()),
         "d_x": TensorType("float32", (batch, 784)),
         "d_w": TensorType("float32", (784, 10)),
-        "scratch": TensorType("uint8", (4096,)),
         "w_new": TensorType("float32", (784, 10)),
         "unused": TensorType("int32", (batch, "width") if batch == "batch" else (batch, 0)),
     }
@@ -186,6 +185,7 @@ def everything() -> pb.OpDesc:
         "no_strings": ("strings", ()),
         "tensor": ("tensor", small("float32", (2, 2), "4f", 0.1, 1.0, -0.0, float("inf"))),
         "rank_0": ("tensor", small("bool", (), "?", True)),
+        "codes": ("tensor", small("uint8", (2,), "2B", 0, 255)),
         "half": ("tensor", small("float16", (3,), "3e", 0.1, -0.0, 65504.0)),
         "brain": ("tensor", small("bfloat16", (2,), "2H", 0x3DCD, 0xFF80)),
         "large": ("tensor", small("int32", (20,), "20i", *range(20))),
@@ -209,9 +209,7 @@ def backward() -> pb.OpDesc:
         stage=pb.STAGE_GRADIENT,
         gradient_of=1,
         recompute_of=1,
-        scratch=["scratch"],
         location=2,
-        in_place=[pb.InPlace(output=1, input=1)],
     )
 
 
@@ -229,8 +227,4 @@ def branch_block() -> pb.BlockDesc:
 
 
 def plan() -> pb.MemoryPlan:
-    plan = pb.MemoryPlan(arena_bytes=8192, lower_bound=8192, optimal=True, file_bytes=4096)
-    plan.placements.add(tensor="y", offset=0)
-    plan.placements.add(tensor="mask", offset=4096)
-    plan.spilled.add(tensor="x", offset=0)
-    return plan
+    return pb.MemoryPlan(arena_bytes=8192, lower_bound=8192, optimal=True, file_bytes=4096)

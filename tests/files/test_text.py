@@ -127,19 +127,19 @@ program small, format 1
 # train as built
 block 0
   parameter %x: float32[batch, 2] <- feed x
-  %y: float32[batch, 2] = dropout(%x, _) {rate=0.5}  # forward, op 1, random 3, output 0 over input 0, train.py:3
-  %dx: float32[batch, 2] gradient of %x = f(%y)  # derivative, op 2, of op 1, again op 1, scratch %s: uint8[8], block 2, train.py:4
+  %y: float32[batch, 2] = dropout(%x, _) {rate=0.5}  # forward, op 1, random 3, train.py:3
+  %dx: float32[batch, 2] gradient of %x = f(%y)  # derivative, op 2, of op 1, again op 1, block 2, train.py:4
   result %dx
-"""  # noqa: E501 - an op is one line
+"""
     program = from_text(text)
     first, second = program.blocks[0].ops
     assert to_text(program) == text.replace("# train as built\n", "")
     assert list(first.inputs) == ["x", ""]
     assert (first.id, first.random_stream, first.stage) == (1, 3, pb.STAGE_FORWARD)
-    assert (second.gradient_of, second.recompute_of, list(second.scratch), list(second.blocks)) == (1, 1, ["s"], [2])
+    assert (second.gradient_of, second.recompute_of, list(second.blocks)) == (1, 1, [2])
     assert [op.location for op in (first, second)] == [1, 2]
     assert list(program.locations) == ["train.py:3", "train.py:4"]
-    assert [desc.name for desc in program.blocks[0].tensors] == ["x", "y", "dx", "s"]
+    assert [desc.name for desc in program.blocks[0].tensors] == ["x", "y", "dx"]
     assert program.blocks[0].tensors[2].gradient_of == "x"
 
 

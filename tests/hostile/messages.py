@@ -146,22 +146,17 @@ def number(rng: random.Random, program: pb.ProgramDesc) -> None:
 
 
 def replan(rng: random.Random, program: pb.ProgramDesc) -> None:
-    """A plan that collides, wastes, or is of another block."""
-    plans = [b.plan for e in program.entries for b in e.bindings if b.plan.placements]
+    """A plan that is impossible, wastes, or is of another block."""
+    plans = [b.plan for e in program.entries for b in e.bindings if b.HasField("plan")]
     if not plans:
         return
     plan = rng.choice(plans)
-    match rng.randrange(5):
+    match rng.randrange(4):
         case 0:
             plan.arena_bytes = rng.choice((0, 64, plan.arena_bytes - 64, plan.arena_bytes + 64, 1 << 40, -1))
         case 1:
-            place = rng.choice(plan.placements)
-            place.offset = rng.choice((0, 1, 64, place.offset + 64, plan.arena_bytes, -64, 1 << 62))
+            plan.lower_bound = rng.choice((0, 1, plan.arena_bytes + 1, -64, 1 << 62))
         case 2:
-            a, b = rng.choice(plan.placements), rng.choice(plan.placements)
-            a.offset, b.offset = b.offset, a.offset
-        case 3:
-            plan.spilled.add(tensor=rng.choice(plan.placements).tensor, offset=rng.choice((0, 4096, 1 << 40)))
             plan.file_bytes = rng.choice((0, 4096, 1 << 40))
         case _:
             plan.CopyFrom(copied(rng.choice(plans)))

@@ -133,7 +133,7 @@ def test_bits_find_a_pass_that_reads_another_tensor():
             last.inputs[1] = first.inputs[0]
         program.forget()
 
-    planted = Variant("planted", lambda s: s.with_passes(PASSES.with_pass(Pass(confused), before="share_memory")))
+    planted = Variant("planted", lambda s: s.with_passes(PASSES.with_pass(Pass(confused), before="plan_memory")))
     building = Building.of(recipe_of(*PRODUCT))
     subject = Subject.of(building.program, building.recipe.feeds, {}, np.random.default_rng(0))
     assert variants.judge(subject, planted).word == "differs"

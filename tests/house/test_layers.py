@@ -406,16 +406,19 @@ def test_the_runtime_loads_numpy_and_protobuf_and_nothing_else():
     assert done.stdout.split() == ["google", "numpy", "prograd_proto", "runtime"]
 
 
-def test_a_program_with_a_plan_runs_without_what_places_buffers(tmp_path: Path):
+def test_a_step_whose_code_was_kept_runs_without_what_places_buffers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("llvmlite")
+    monkeypatch.setenv("PROGRAD_CACHE", str(tmp_path / "cache"))
     program = Program("planned")
     program.outputs(y=ops.exp(program.input("x", "float32", (4,))))
     program.compile().save(tmp_path / "p.pb")
     script = (
-        "import sys, numpy, runtime; run = runtime.load('p.pb')\n"
+        "import sys, numpy, runtime; run = runtime.load('p.pb', engine='native')\n"
         "run.predict(numpy.ones(4, 'float32')); print('runtime.placement.placement' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False"]
+    command = [sys.executable, "-c", script]
+    runs = [subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True) for _ in range(2)]
+    assert [done.stdout.split() for done in runs] == [["True"], ["False"]]
 
 
 def test_nothing_in_the_rooms_evaluates_text_or_unpickles():

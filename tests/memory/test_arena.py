@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 import numpy as np
 import pytest
 from subjects.models import MODELS, start_of
-from subjects.steps import Oracle, Stepper, same_bits
+from subjects.steps import Oracle, Stepper, bound_block, same_bits
 
 from compiler import Program, adam, constant, global_norm, gradients, look_ahead, momentum, ops, sgd, warmup_cosine
 from compiler.build.compiled import Compiled
 from compiler.train.optimizers import Optimizer
-from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import BlockAnalysis
 from runtime.engines.reference.bind import bind
-from runtime.step.scratch import is_scratch
+from runtime.engines.reference.target import REFERENCE
+from runtime.placement import Buffer, aligned
+from runtime.placement.placement import QUICK, Effort, Placement, place
+from runtime.step import places_of
 
 POISON = 0xFF
 """A byte that makes every float NaN and every integer -1."""
@@ -137,21 +141,6 @@ def test_accumulation_groups_averages_and_look_ahead_share_the_arena_as_well(thr
 # Plans
 
 
-def with_plan(program: Compiled) -> tuple[Stepper, pb.MemoryPlan]:
-    """A plan that keeps every buffer apart."""
-    stepper = Stepper(program)
-    outside = {p.tensor for p in stepper.block.parameters if p.WhichOneof("source") == "state"}
-    outside |= {name for op in stepper.block.ops if op.type == "constant" for name in op.outputs}
-    for op in stepper.block.ops:
-        outside |= {op.outputs[pair.output] for pair in op.in_place}
-    plan = pb.MemoryPlan()
-    for name, array in bind(stepper.block, stepper.states.arrays).arrays.items():
-        if name not in outside:
-            plan.placements.add(tensor=name, offset=plan.arena_bytes)
-            plan.arena_bytes += -(-array.nbytes // 64) * 64
-    return stepper, plan
-
-
 def a_program() -> Compiled:
     program = Program()
     x = program.input("x", "float64", (8,))
@@ -160,70 +149,46 @@ def a_program() -> Compiled:
     return program.compile()
 
 
-def test_a_plan_in_the_program_is_used_as_it_is_and_changes_no_bit():
-    plain, plan = with_plan(a_program())
-    planned = Stepper(a_program(), plan=plan)
-    assert planned.executor.footprint.arena == plan.arena_bytes > plain.executor.footprint.arena
+@pytest.mark.parametrize("plan", [None, pb.MemoryPlan(), pb.MemoryPlan(arena_bytes=1 << 50), "own"])
+def test_whatever_a_plan_says_the_arena_is_the_same(plan: pb.MemoryPlan | str | None):
+    compiled = a_program()
+    own = compiled.desc.entries[0].bindings[0].plan
+    stepper = Stepper(compiled, plan=own if isinstance(plan, str) else plan)
+    assert stepper.executor.footprint.arena == own.arena_bytes > 0
+    oracle = Oracle(compiled.desc, stepper.snapshot())
     for _ in range(5):
-        poisoned(planned)
-        same_bits(plain.step(x=0.3), planned.step(x=0.3))
+        poisoned(stepper)
+        same_bits(stepper.step(x=0.3), oracle.step(x=np.full(8, 0.3)))
 
 
-def test_a_plan_does_not_know_of_a_pinned_tensor_and_is_put_aside():
+def test_a_plan_does_not_know_of_a_pinned_tensor():
     program = Program()
     x = program.input("x", "float64", (8,))
     first = ops.exp(x)
     program.outputs(y=ops.exp(ops.exp(first)))
     done = program.compile()
-    plan = pb.MemoryPlan(arena_bytes=64, placements=[pb.Placement(tensor="x")])
+    [plan] = [entry.bindings[0].plan for entry in done.desc.entries if entry.name == "predict"]
     assert Stepper(done, "predict", plan=plan).executor.footprint.arena == 64, "all is written over the feed"
     pinned = Stepper(done, "predict", plan=plan, fetch=[first.name])
+    assert pinned.executor.footprint.arena == 128
     np.testing.assert_array_equal(pinned.step(x=0.0)[first.name], 1)
 
 
-def without_scratch(plan: pb.MemoryPlan, arena_bytes: int) -> None:
-    kept = [placement for placement in plan.placements if not is_scratch(placement.tensor)]
-    assert len(kept) < len(plan.placements)
-    plan.CopyFrom(pb.MemoryPlan(arena_bytes=arena_bytes, placements=kept))
+def test_what_the_quick_placement_misses_a_longer_search_finds_again(monkeypatch: pytest.MonkeyPatch):
+    """A plan is kept although the quick placement takes more; the bits stay those of the oracle."""
+    compiled = a_program()
+    block = BlockAnalysis(bound_block(compiled.desc))
+    tight = places_of(block, REFERENCE)
 
+    def quick_misses(buffers: Sequence[Buffer], effort: Effort, **given: int) -> Placement:
+        if effort != QUICK or given["alignment"] != 64:
+            return place(buffers, effort, **given)
+        ends = list(accumulate(aligned(buffer.nbytes) for buffer in buffers))
+        return Placement([0, *ends[:-1]], ends[-1], tight.lower_bound, False, "apart")
 
-def test_a_plan_for_kernels_that_had_more_scratch_is_made_anew():
-    plain, plan = with_plan(a_program())
-    plan.arena_bytes = 2 * plan.arena_bytes
-    planned = Stepper(a_program(), plan=plan)
-    assert planned.executor.footprint.arena < plan.arena_bytes
-    for _ in range(5):
-        poisoned(planned)
-        same_bits(plain.step(x=0.3), planned.step(x=0.3))
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        (
-            lambda plan: plan.placements[1].CopyFrom(pb.Placement(tensor=plan.placements[1].tensor, offset=0)),
-            "the plan puts %x and %mul_1 in the same bytes while both are needed",
-        ),
-        (
-            lambda plan: plan.placements.add(tensor="stranger"),
-            "the plan and the block differ in %stranger; compile again",
-        ),
-        (
-            lambda plan: without_scratch(plan, arena_bytes=1 << 50),
-            "the plan has an arena of 1125899906842624 bytes; without any sharing its buffers take {apart}",
-        ),
-        (
-            lambda plan: setattr(plan.placements[0], "offset", -64),
-            "the plan puts %x (64 bytes) at offset -64 of an arena of {apart} bytes; it must lie inside, at a multiple "
-            "of 64",
-        ),
-    ],
-)
-def test_a_plan_that_lies_is_refused(change: Callable[[pb.MemoryPlan], object], sentence: str):
-    program = a_program()
-    _, plan = with_plan(program)
-    apart = plan.arena_bytes
-    change(plan)
-    with pytest.raises(ProgramError) as error:
-        Stepper(program, plan=plan)
-    assert str(error.value) == sentence.format(apart=apart)
+    monkeypatch.setattr("runtime.placement.placement.place", quick_misses)
+    plan = pb.MemoryPlan(arena_bytes=tight.arena_bytes)
+    assert Stepper(compiled, plan=plan).executor.footprint.arena == tight.arena_bytes
+    for other in (tight.arena_bytes - 1, 1 << 40):
+        stepper = Stepper(compiled, plan=pb.MemoryPlan(arena_bytes=other))
+        assert stepper.executor.footprint.arena > tight.arena_bytes, "an impossible plan is not searched for"

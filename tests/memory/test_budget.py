@@ -19,7 +19,6 @@ from compiler.analyses.step_graph import step_graph
 from compiler.build.compiled import Compiled
 from compiler.errors import CompileError, LimitError
 from compiler.passes.plan_memory import plan_of
-from compiler.passes.share_memory import share_in_block
 from compiler.passes.verify import verify
 from compiler.planning.rematerialise import lower
 from compiler.planning.timeline import Choice, Timeline, repeat, timeline_of
@@ -115,7 +114,6 @@ def test_what_is_measured_of_a_schedule_is_what_the_block_then_needs(program: Pr
     for block in bound_blocks(program.compile(rows=16).desc):
         timeline = lower(timeline_of(step_graph(BlockAnalysis(block))), operations_of(BlockAnalysis(block)), 0)
         write_timeline(BlockAnalysis(block), timeline)
-        share_in_block(BlockAnalysis(block))
         needed = step_graph(BlockAnalysis(block)).peak(list(range(len(block.ops))))
         assert needed == plan_of(BlockAnalysis(block)).lower_bound <= timeline.peak  # less where a view was dead
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from subjects.hazards import apart, before_of, pairs_that_share_scratch, random_choices, updated_after_use
+from subjects.hazards import before_of, buffers_apart, pairs_that_share_scratch, random_choices, updated_after_use
 from subjects.random_training import training_programs
 from subjects.steps import Stepper, same_bits
 
@@ -122,7 +123,6 @@ def test_an_order_that_updates_first_would_be_seen():
 def test_scratch_and_random_numbers_are_the_same_in_any_legal_order(build):
     compiled = build().compile()
     fifo = Stepper(compiled)
-    plan = apart(compiled) if build is random_choices else None
     if build is pairs_that_share_scratch:
         places = [r for op in fifo.executor._bound.ops for r in address_ranges(op.scratch)]
         assert any(a < d and c < b for i, (a, b) in enumerate(places) for c, d in places[:i])
@@ -132,7 +132,8 @@ def test_scratch_and_random_numbers_are_the_same_in_any_legal_order(build):
     rng = np.random.default_rng(1)
     seen: set[tuple[int, ...]] = set()
     for _ in range(30):
-        stepper = Stepper(compiled, plan=plan)
+        with buffers_apart() if build is random_choices else nullcontext():
+            stepper = Stepper(compiled)
         order = random_order(before_of(stepper), rng)
         seen.add(tuple(order))
         reorder(stepper, order)
@@ -147,7 +148,9 @@ def test_scratch_and_random_numbers_are_the_same_in_any_legal_order(build):
 def test_a_training_program_computes_the_same_bits_in_any_legal_order(program: Program, seed: int, shares: bool):
     compiled = program.compile(rows=3)
     rng = np.random.default_rng(seed)
-    fifo, other = Stepper(compiled), Stepper(compiled, plan=None if shares else apart(compiled))
+    fifo = Stepper(compiled)
+    with nullcontext() if shares else buffers_apart():
+        other = Stepper(compiled)
     before = before_of(other)
     for _ in range(3):
         fed = rng.normal(size=(3, 4))

@@ -14,8 +14,9 @@ from prograd_proto import ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis
 from prograd_proto.tensor_types import tensor_desc
+from runtime.engines.reference.target import REFERENCE
 from runtime.placement import Buffer, check_placement, place
-from runtime.step import aliases_of, buffers_of
+from runtime.step import Target, aliases_of, buffers_of
 
 INSIDE = "an arena of 128 bytes; it must lie inside, at a multiple of 64"
 SIZES = st.sampled_from([0, 1, 63, 64, 65, 128, 1000, 4096]) | st.integers(0, 10_000)
@@ -90,19 +91,23 @@ def test_nothing_needs_no_arena():
 @pytest.mark.parametrize(
     ("offsets", "arena_bytes", "sentence"),
     [
-        ([0, 0], 128, "the plan puts %a and %b in the same bytes while both are needed"),
-        ([0, 1], 128, f"the plan puts %b (64 bytes) at offset 1 of {INSIDE}"),
-        ([0, 128], 128, f"the plan puts %b (64 bytes) at offset 128 of {INSIDE}"),
-        ([-64, 0], 128, f"the plan puts %a (64 bytes) at offset -64 of {INSIDE}"),
+        ([0, 0], 128, "a placement puts %a and %b in the same bytes while both are needed"),
+        ([0, 1], 128, f"a placement puts %b (64 bytes) at offset 1 of {INSIDE}"),
+        ([0, 128], 128, f"a placement puts %b (64 bytes) at offset 128 of {INSIDE}"),
+        ([-64, 0], 128, f"a placement puts %a (64 bytes) at offset -64 of {INSIDE}"),
     ],
 )
-def test_a_bad_plan_is_refused_with_what_collides(offsets: list[int], arena_bytes: int, sentence: str):
+def test_a_bad_placement_is_refused_with_what_collides(offsets: list[int], arena_bytes: int, sentence: str):
     with pytest.raises(ProgramError) as error:
         check_placement([Buffer("a", 64, 0, 4), Buffer("b", 64, 3, 5)], offsets, arena_bytes)
     assert str(error.value) == sentence
 
 
 # Lifetimes
+
+APART = REFERENCE._replace(in_place=lambda op_type: ())
+"""An engine whose kernels write over no operand."""
+IN_PLACE = REFERENCE._replace(in_place=lambda op_type: ((0, 0),) if op_type == "exp" else ())
 
 
 def block(ops: Sequence[tuple[str, Sequence[str], Sequence[str]]], *feeds: str) -> pb.BlockDesc:
@@ -115,10 +120,12 @@ def block(ops: Sequence[tuple[str, Sequence[str], Sequence[str]]], *feeds: str) 
     return result
 
 
-def lives(desc: pb.BlockDesc, scratch: dict[int, int] | None = None, pinned: tuple[str, ...] = ()) -> dict[str, tuple]:
+def lives(
+    desc: pb.BlockDesc, scratch: dict[int, int] | None = None, pinned: tuple[str, ...] = (), target: Target = APART
+) -> dict[str, tuple[int, int]]:
     written = BlockAnalysis(desc)
     rows = [[(f"scratch {i}", (scratch or {})[i])] if i in (scratch or {}) else [] for i in range(len(desc.ops))]
-    return {b.name: (b.start, b.stop) for b in buffers_of(written, aliases_of(written, pinned), rows)}
+    return {b.name: (b.start, b.stop) for b in buffers_of(written, aliases_of(written, target, pinned), rows)}
 
 
 CHAIN = [("exp", ["x"], ["a"]), ("exp", ["a"], ["b"]), ("add", ["a", "b"], ["c"]), ("exp", ["c"], ["d"])]
@@ -165,15 +172,14 @@ def test_states_and_constants_lie_outside_the_arena():
 
 def test_tensors_in_place_are_one_buffer_from_the_first_write_to_the_last_read():
     desc = block(CHAIN, "x")
-    desc.ops[3].in_place.add(output=0, input=0)
-    assert lives(desc) == {"x": (0, 2), "a": (1, 6), "b": (3, 6), "c": (5, 8)}
-    assert aliases_of(BlockAnalysis(desc)).storage["d"] == ("c", 1)
+    assert lives(desc, target=IN_PLACE) == {"x": (0, 6), "b": (3, 6), "c": (5, 8)}, "a is read again"
+    assert aliases_of(BlockAnalysis(desc), IN_PLACE).root == {"x": "x", "a": "x", "b": "b", "c": "c", "d": "c"}
 
 
 def test_nothing_is_written_over_a_pinned_tensor():
     desc = block(CHAIN, "x")
-    desc.ops[3].in_place.add(output=0, input=0)
-    assert lives(desc, pinned=("c",)) == {"x": (0, 2), "a": (1, 6), "b": (3, 6), "c": (5, 9), "d": (7, 8)}
+    apart = {"x": (0, 9), "a": (1, 6), "b": (3, 6), "c": (5, 9), "d": (7, 8)}
+    assert lives(desc, pinned=("c", "x"), target=IN_PLACE) == apart
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.booleans()), min_size=1, max_size=25))
@@ -188,7 +194,7 @@ def test_a_run_that_is_simulated_by_ticks_reads_only_what_was_written_last(picks
     desc = block(ops, "x")
     desc.fetches.add(name="last", tensor=names[-1])
     scratch = [[(f"s{i}", 128)] if wants else [] for i, (_, _, wants) in enumerate(picks)]
-    found = buffers_of(BlockAnalysis(desc), aliases_of(BlockAnalysis(desc)), scratch)
+    found = buffers_of(BlockAnalysis(desc), aliases_of(BlockAnalysis(desc), APART), scratch)
     placement = place(found)
     offsets = placement.offsets
     lines = {b.name: range(o // 64, (o + b.nbytes) // 64) for b, o in zip(found, offsets, strict=True)}

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import pytest
+from subjects.hazards import buffers_apart, nothing_in_place
 from subjects.steps import Stepper, bound_blocks, same_bits
 
 from compiler import Program, adam, constant, global_norm, ops, sgd, warmup_cosine
@@ -65,16 +68,19 @@ def bound_by(*left_out: str) -> pb.ProgramDesc:
 @pytest.fixture(scope="module")
 def expected() -> str:
     """Ops as written, no memory shared but by time, one thread."""
-    return states_after(bound_by("order_ops", "share_memory"))
+    with nothing_in_place():
+        return states_after(bound_by("order_ops"))
 
 
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize(
-    "left_out", [(), ("order_ops",), ("share_memory",)], ids=["all", "no order_ops", "no share_memory"]
-)
-def test_no_technique_and_no_number_of_threads_changes_a_bit(left_out: tuple[str, ...], threads: int, expected: str):
-    assert states_after(bound_by(*left_out), threads=threads) == expected
+@pytest.mark.parametrize("left_out", [(), ("order_ops",)], ids=["all", "no order_ops"])
+@pytest.mark.parametrize("sharing", [nullcontext, nothing_in_place, buffers_apart])
+def test_no_technique_and_no_number_of_threads_changes_a_bit(
+    left_out: tuple[str, ...], sharing: Callable[[], AbstractContextManager[None]], threads: int, expected: str
+):
+    with sharing():
+        assert states_after(bound_by(*left_out), threads=threads) == expected
 
 
 def test_a_runtime_that_places_for_itself_changes_no_bit(expected: str):
@@ -135,9 +141,9 @@ def test_sums_of_gradients_take_nothing_of_the_arena(clip: float | None):
 def test_training_with_sums_of_gradients_has_the_bits_that_it_has_when_nothing_is_in_place():
     x = np.random.default_rng(0).normal(size=(2, 16))
     shared, apart = accumulating(3, 0.1).compile(n=2).desc, accumulating(3, 0.1).compile(n=2).desc
-    for op in bound_blocks(apart)[0].ops:
-        del op.in_place[:]
-    one, other = Stepper(shared, plan=shared.entries[0].bindings[0].plan), Stepper(apart)
+    one = Stepper(shared, plan=shared.entries[0].bindings[0].plan)
+    with nothing_in_place():
+        other = Stepper(apart)
     assert one.executor.footprint.arena < other.executor.footprint.arena
     for _ in range(7):
         one.step(x=x), other.step(x=x)
@@ -145,8 +151,7 @@ def test_training_with_sums_of_gradients_has_the_bits_that_it_has_when_nothing_i
 
 
 def test_the_techniques_are_not_without_effect():
-    sizes = [
-        desc.entries[0].bindings[0].plan.arena_bytes
-        for desc in (bound_by(), bound_by("order_ops"), bound_by("order_ops", "share_memory"))
-    ]
+    sizes = [desc.entries[0].bindings[0].plan.arena_bytes for desc in (bound_by(), bound_by("order_ops"))]
+    with nothing_in_place():
+        sizes.append(bound_by("order_ops").entries[0].bindings[0].plan.arena_bytes)
     assert sizes[0] < sizes[1] < sizes[2]

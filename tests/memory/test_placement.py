@@ -388,7 +388,7 @@ def test_the_check_takes_another_alignment_and_names_it():
     with pytest.raises(ProgramError) as error:
         check_placement([Buffer("a", 4, 0, 2)], [2], 8, alignment=4)
     assert str(error.value) == (
-        "the plan puts %a (4 bytes) at offset 2 of an arena of 8 bytes; it must lie inside, at a multiple of 4"
+        "a placement puts %a (4 bytes) at offset 2 of an arena of 8 bytes; it must lie inside, at a multiple of 4"
     )
 
 

@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import random
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from subjects.small_programs import arrays, rich, save
 from subjects.spilling import spilled
 
 import runtime
-from prograd_proto import ProgramError, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import load
 from prograd_proto.files import save as save_program
@@ -252,7 +250,7 @@ def test_executors_share_the_file_and_a_larger_one_makes_a_larger_file(folder):
 def test_any_tensor_can_be_fetched_also_one_in_the_file(folder):
     plain, other = runtime.load(PLAIN), runtime.load(SPILLED, spill="disk")
     plain.state["total_steps"] = other.state["total_steps"] = 10
-    placed = plan_of(SPILLED, "train").spilled[0].tensor
+    placed = next(op.outputs[0] for block in load(Path(SPILLED)).blocks for op in block.ops if op.type == "spill")
     moved = placed.rpartition("_spilled_")[0]
     rows = {name: arrays()[name][:4] for name in "xy"}
     for _ in range(3):
@@ -302,34 +300,3 @@ def test_profile_gives_transfers_a_stage_and_a_track_of_their_own(folder, capsys
         event["tid"] == named["transfers"] for event in events if event.get("cat") in ("forward", "gradient")
     )
     assert "transfer" not in fields(run(capsys, "profile", PLAIN, "--steps", 1)[1].splitlines()[-1])
-
-
-# Plans that lie
-
-
-def lying(change: Callable[[pb.MemoryPlan], object]) -> str:
-    desc = load(Path(SPILLED))
-    plan = desc.entries[0].bindings[0].plan
-    assert len(plan.spilled) > 1
-    change(plan)
-    return sentence(ProgramError, lambda: runtime.Run(desc, spill="disk").events())
-
-
-def test_a_plan_that_lies_about_the_file_is_refused(folder):
-    plan = plan_of(SPILLED, "train")
-    total, count = plan.file_bytes, len(plan.spilled)
-    name = plan.spilled[0].tensor
-    inside = f"of a file of {total} bytes; it must lie inside, at a multiple of 4096"
-    [nbytes] = {type_of(t).nbytes for block in load(Path(SPILLED)).blocks for t in block.tensors if t.name == name}
-    for offset in (total, 64):
-        assert lying(lambda plan, offset=offset: setattr(plan.spilled[0], "offset", offset)) == (
-            f"the plan puts %{name} ({nbytes} bytes) at offset {offset} {inside}"
-        )
-    assert lying(lambda plan: plan.spilled.pop(0)) == f"the plan and the block differ in %{name}; compile again"
-    assert lying(lambda plan: plan.spilled.add(tensor="a")) == "the plan and the block differ in %a; compile again"
-    assert lying(lambda plan: setattr(plan, "file_bytes", 1 << 50)) == (
-        f"the plan has a file of {1 << 50} bytes; apart its tensors take {count * PAGE}"
-    )
-    assert lying(lambda plan: setattr(plan, "file_bytes", -1)) == "entry 'train': a size is not positive"
-    overlap = lying(lambda plan: [setattr(placement, "offset", 0) for placement in plan.spilled])
-    assert re.fullmatch(r"the plan puts %\w+ and %\w+ in the same bytes while both are needed", overlap)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.poison import Poisoned
+from subjects.hazards import buffers_apart, nothing_in_place
 from subjects.random_training import training_programs
 from subjects.spilling import insert_reload, spilled
 from subjects.steps import Stepper, bound_blocks, same_bits
@@ -44,8 +45,6 @@ def tower() -> pb.ProgramDesc:
     program.update(w, w * 0.9 + c * b * a)
     desc = program.compile().desc
     [block] = bound_blocks(desc)
-    for op in block.ops:
-        del op.in_place[:]
     for type in ("sin", "cos"):
         at = position(block, type)
         [name] = block.ops[at].outputs
@@ -283,13 +282,12 @@ def test_a_tensor_comes_back_while_ops_before_its_reload_still_run():
     program.outputs(y=c + a)
     desc = program.compile().desc
     [block] = bound_blocks(desc)
-    for op in block.ops:
-        del op.in_place[:]
     [name] = block.ops[position(block, "sin")].outputs
     last = position(block, "add")
     insert_reload(block, name, position(block, "sin") + 1, last, last)
     list_operators(BlockAnalyses(desc))
-    stepper = Stepper(desc, "predict", plan=apart(desc))
+    with nothing_in_place(), buffers_apart():
+        stepper = Stepper(desc, "predict")
     begun = threading.Event()
 
     def waits(i: int, type: str, call: Call) -> Call:
@@ -307,17 +305,6 @@ def test_a_tensor_comes_back_while_ops_before_its_reload_still_run():
     wanted = np.tanh(np.exp(np.sin(np.linspace(0, 1, 1000)))) + np.sin(np.linspace(0, 1, 1000))
     assert stepper.step(x=np.linspace(0, 1, 1000))["y"].tobytes() == wanted.tobytes()
     stepper.executor.close()
-
-
-def apart(desc: pb.ProgramDesc) -> pb.MemoryPlan:
-    """A plan in which no two buffers share memory."""
-    plan_memory(BlockAnalyses(desc))
-    plan = plan_of_training(desc)
-    plan.arena_bytes = 0
-    for placement in plan.placements:
-        placement.offset = plan.arena_bytes
-        plan.arena_bytes += 8000
-    return plan
 
 
 @pytest.mark.thorough

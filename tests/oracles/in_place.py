@@ -6,15 +6,22 @@ with reading a cell before it writes there. Nothing is asked of last reads, of c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from prograd_proto import program_pb2 as pb
 from runtime.engines.reference.kernels import KERNELS
 from runtime.operators import CONTRACTS
 
 
-def keeps_every_value(block: pb.BlockDesc) -> bool:
-    """Return True if every op of a well-formed block, and the end of the step, finds the values that it reads."""
+def keeps_every_value(
+    block: pb.BlockDesc, in_place: Sequence[Sequence[tuple[int, int]]], order: Sequence[int] = ()
+) -> bool:
+    """Return True if every op of a well-formed block, and the end of the step, finds the values that it reads.
+
+    `in_place` has for each op the pairs (output, input) that share memory; the ops run in `order`, or else as listed.
+    """
     memory = _Memory(block)
-    return all(memory.run(op) for op in block.ops) and memory.end()
+    return all(memory.run(block.ops[i], in_place[i]) for i in order or range(len(block.ops))) and memory.end()
 
 
 class _Memory:
@@ -26,14 +33,14 @@ class _Memory:
         updated = {update.state for update in block.updates}
         self.read_only = {p.tensor for p in block.parameters if p.state and p.state not in updated}
 
-    def run(self, op: pb.OpDesc) -> bool:
+    def run(self, op: pb.OpDesc, pairs: Sequence[tuple[int, int]]) -> bool:
         reads = [name for name in op.inputs if name]
         found = all(self.finds(name) for name in reads)
         cells = [self.cell_of[name] for name in reads]
-        for pair in op.in_place if found else ():
-            if (pair.output, pair.input) not in KERNELS[op.type].in_place:
+        for output, position in pairs if found else ():
+            if (output, position) not in KERNELS[op.type].in_place:
                 return False
-            old, new = op.inputs[pair.input], op.outputs[pair.output]
+            old, new = op.inputs[position], op.outputs[output]
             if not (self.view if CONTRACTS[op.type].view else self.write)(old, new, cells):
                 return False
         for name in op.outputs:

@@ -8,28 +8,26 @@ import numpy as np
 from subjects.steps import Stepper
 
 from compiler.build.compiled import Compiled
-from compiler.passes.plan_memory import block_buffers, spilled_buffers
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import BlockAnalysis
+from prograd_proto.blocks import BlockAnalyses
+from runtime.engines.reference.target import REFERENCE
 from runtime.memory.aligned import aligned_bytes
+from runtime.step import places_within
 
 POISON = 0xFF
 """A byte that makes every float NaN and every integer -1."""
 
 
 class Poisoned(Stepper):
-    """A stepper by the file's plan that fills its memory before a step, and around each op where no buffer lives."""
+    """A stepper that fills its memory before a step, and around each op where no buffer lives."""
 
     def __init__(self, compiled: Compiled | pb.ProgramDesc, entry: str = "train") -> None:
         desc = compiled.desc if isinstance(compiled, Compiled) else compiled
-        [plan] = [entry_.bindings[0].plan for entry_ in desc.entries if entry_.name == entry]
-        self._arena, self._file = aligned_bytes(plan.arena_bytes), aligned_bytes(plan.file_bytes)
+        [(plan, number)] = [(e.bindings[0].plan, e.bindings[0].block) for e in desc.entries if e.name == entry]
+        places = places_within(BlockAnalyses(desc)[number], REFERENCE, plan)
+        self._arena, self._file = aligned_bytes(places.arena_bytes), aligned_bytes(places.file_bytes)
+        self._buffers = [(self._arena, places.in_arena), (self._file, places.in_file)]
         super().__init__(desc, entry, plan=plan, memory=self._given(self._arena), file=self._given(self._file))
-        self._offsets = {placement.tensor: placement.offset for placement in (*plan.placements, *plan.spilled)}
-        self._buffers = [
-            (self._arena, block_buffers(BlockAnalysis(self.block))),
-            (self._file, spilled_buffers(BlockAnalysis(self.block))),
-        ]
 
     def step(self, **feeds: np.ndarray | float) -> dict[str, np.ndarray]:
         self._arena.fill(POISON)
@@ -58,7 +56,7 @@ class Poisoned(Stepper):
     def _kill(self, now: int) -> None:
         for memory, buffers in self._buffers:
             dead = np.ones(len(memory), bool)
-            for buffer in buffers:
+            for buffer, offset in buffers:
                 if buffer.start <= now < buffer.stop:
-                    dead[self._offsets[buffer.name] :][: buffer.nbytes] = False
+                    dead[offset:][: buffer.nbytes] = False
             memory[dead] = POISON

@@ -228,7 +228,6 @@ def test_the_compiler_refuses_an_op_that_repeats_an_effect():
     again = block.ops.add()
     again.CopyFrom(toy)
     again.id, again.recompute_of = 999, toy.id
-    del again.in_place[:]
     again.outputs[:] = ["again"]
     block.tensors.append(tensor_desc("again", TensorType("float32", (32, 16))))
     with pytest.raises(CompileError) as refused:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from oracles.poison import Poisoned
+from subjects.hazards import nothing_in_place
 from subjects.random_training import training_programs
 from subjects.steps import Oracle, Stepper, bound_blocks, same_bits
 
@@ -19,6 +20,8 @@ from compiler.passes.plan_memory import block_buffers
 from compiler.passes.run_passes import run_passes
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis
+from runtime.engines.reference.target import REFERENCE
+from runtime.step import aliases_of
 
 
 def deep(depth: int = 6, clip: float | None = None) -> Program:
@@ -63,9 +66,10 @@ def test_updates_wait_for_all_gradients_where_clipping_needs_their_norm():
 def test_the_gradient_of_a_state_that_is_read_after_it_is_known_waits_for_that_read():
     block = bound_blocks(deep().compile(n=2).desc)[0]
     readers = {name: i for i, op in enumerate(block.ops) for name in op.inputs}
+    in_place = aliases_of(BlockAnalysis(block), REFERENCE).in_place
     for i in trained(block):
         assert readers[block.ops[i].inputs[0]] == i, "so that it may be in place"
-        assert {(pair.output, pair.input) for pair in block.ops[i].in_place} == {(0, 0), (1, 2)}
+        assert {*in_place[i]} == {(0, 0), (1, 2)}
 
 
 @pytest.mark.thorough
@@ -108,17 +112,19 @@ def test_training_by_the_plan_with_dead_memory_poisoned_gives_the_oracles_bits(p
 def test_the_poison_finds_a_life_that_is_too_short():
     compiled = deep().compile(n=2)
     stepper = Poisoned(compiled)
-    stepper._buffers = [(at, [b._replace(stop=b.stop - 2) for b in buffers]) for at, buffers in stepper._buffers]
+    stepper._buffers = [
+        (memory, [(b._replace(stop=b.stop - 2), at) for b, at in placed]) for memory, placed in stepper._buffers
+    ]
     stepper.step(x=np.ones((2, 16)))
     assert any(np.isnan(array).any() for array in stepper.snapshot().values())
 
 
 def test_order_and_sharing_change_no_bit_and_each_lowers_the_need():
     x = np.random.default_rng(0).normal(size=(2, 16))
-    best, unordered, plain = deep().compile(n=2), compiled_by(deep(), "share_memory", n=2), compiled_by(deep(), n=2)
-    steppers = [
-        Stepper(compiled, plan=compiled.desc.entries[0].bindings[0].plan) for compiled in (best, unordered, plain)
-    ]
+    best, unordered = deep().compile(n=2), compiled_by(deep(), n=2)
+    steppers = [Stepper(compiled, plan=compiled.desc.entries[0].bindings[0].plan) for compiled in (best, unordered)]
+    with nothing_in_place():
+        steppers.append(Stepper(unordered))
     sizes = [stepper.executor.footprint.arena for stepper in steppers]
     assert sizes[0] < sizes[1] < sizes[2]
     for _ in range(4):
@@ -134,7 +140,7 @@ def test_order_and_sharing_change_no_bit_and_each_lowers_the_need():
 @settings(max_examples=25, deadline=None)
 def test_no_block_needs_more_than_in_the_order_of_its_source(program: Program):
     before = PASSES.names[PASSES.position("leave_frozen") : PASSES.position("order_ops")]
-    best, unordered = program.compile(rows=3), compiled_by(program, *before, "share_memory", rows=3)
+    best, unordered = program.compile(rows=3), compiled_by(program, *before, rows=3)
     for ours, source in zip(bound_blocks(best.desc), bound_blocks(unordered.desc), strict=True):
         assert bound_of(ours) <= bound_of(source)
 

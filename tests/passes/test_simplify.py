@@ -7,9 +7,7 @@ from subjects.one_pass import Build, block_after, types
 from subjects.steps import bound_block
 
 from compiler import Program, Value, gradients, ops, sgd
-from compiler.passes.simplify import rules_of, simplify
-from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import BlockAnalyses
+from compiler.passes.simplify import rules_of
 from registry import OPS
 
 F, INT, BOOL = ("float32", (2, 3)), ("int32", (2, 3)), ("bool", (2, 3))
@@ -278,21 +276,3 @@ def test_blocks_with_symbols_stay_as_they_were_built():
     [entry] = compiled.entries
     assert types(compiled.blocks[entry.source_block]) == ["neg", "neg"]
     assert [types(compiled.blocks[binding.block]) for binding in entry.bindings] == [[], []]
-
-
-def test_marks_of_what_is_in_place_are_made_anew():
-    program = Program()
-    x = program.input("x", "float32", (2, 3))
-    program.outputs(y=ops.exp(ops.transpose(x)))
-    desc = program.compile().desc
-    _, block = desc.blocks
-    before = pb.BlockDesc.FromString(block.SerializeToString())
-    assert before.ops[1].in_place
-    simplify(BlockAnalyses(desc))
-    assert block == before, "nothing to do"
-    block.ops[0].attributes[0].ints_value.values[:] = [0, 1]
-    block.tensors[1].shape.CopyFrom(block.tensors[0].shape)
-    block.tensors[2].shape.CopyFrom(block.tensors[0].shape)
-    simplify(BlockAnalyses(desc))
-    assert types(block) == ["exp"]
-    assert not block.ops[0].in_place

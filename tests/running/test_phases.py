@@ -9,16 +9,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from subjects.hazards import apart, before_of, pairs_that_share_scratch, random_choices, updated_after_use
+from subjects.hazards import before_of, pairs_that_share_scratch, random_choices, updated_after_use
 from subjects.random_training import training_programs
 from subjects.steps import Oracle, Stepper, same_bits
 
 from compiler import Program, constant, ops
+from prograd_proto import program_pb2 as pb
 from runtime.engines.reference.threads.in_order import InOrder
 from runtime.engines.reference.threads.in_phases import InPhases
 from runtime.errors import ExecutionError, OutOfTime
 from runtime.runs.run import Run
 from runtime.step.phases import LARGE, shared_phases
+
+ROOMY = pb.MemoryPlan(arena_bytes=1 << 40)
+"""A plan with bytes for any phases."""
 
 
 def in_phases(shares: int = 2, count: int = 3) -> InPhases:
@@ -261,7 +265,7 @@ def test_a_training_program_has_the_same_bits_on_one_two_and_three_threads(progr
     compiled = program.compile(rows=3)
     rng = np.random.default_rng(seed)
     fifo = Stepper(compiled)
-    plans = None, apart(compiled)
+    plans = ROOMY, compiled.desc.entries[0].bindings[0].plan
     others = [Stepper(compiled, threads=threads, large=0, plan=plan) for threads in (2, 3) for plan in plans]
     for _ in range(4):
         fed = rng.normal(size=(3, 4))
@@ -277,7 +281,7 @@ def test_a_training_program_has_the_same_bits_on_one_two_and_three_threads(progr
 @pytest.mark.parametrize("threads", [2, 3])
 def test_hazards_on_states_scratch_and_random_numbers_hold_on_threads(build, threads: int):
     compiled = build().compile()
-    plan = apart(compiled) if build is random_choices else None
+    plan = ROOMY if build is random_choices else None
     fifo, other = Stepper(compiled), Stepper(compiled, threads=threads, large=0, plan=plan)
     for number in range(40):
         same_bits(other.step(x=number), fifo.step(x=number))

@@ -11,6 +11,7 @@ from subjects.small_programs import arrays, linear, save
 from compiler import Program, constant, ops, sgd
 from compiler.__main__ import main as compiler
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks import BlockAnalysis
 from prograd_proto.files import load
 from prograd_proto.files import save as save_file
 from runtime.__main__ import main as runtime
@@ -183,8 +184,9 @@ def test_a_step_of_no_ops_has_no_way_to_keep_a_budget(folder, capsys):
 def test_a_step_is_not_larger_than_a_plan_can_say():
     from compiler.errors import CompileError
     from compiler.passes.plan_memory import plan_from
-    from runtime.placement import QUICK, Buffer, place
+    from runtime.engines.reference.target import REFERENCE
+    from runtime.step import places_of
 
-    buffers = [Buffer(str(i), 1 << 61, 0, 2) for i in range(3)]
+    places = places_of(BlockAnalysis(pb.BlockDesc()), REFERENCE)._replace(arena_bytes=(1 << 62) + 64)
     with pytest.raises(CompileError, match="more than the 4611686018427387904 that a plan can say"):
-        plan_from(pb.BlockDesc(), buffers, place(buffers, QUICK))
+        plan_from(places)

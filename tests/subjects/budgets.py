@@ -5,10 +5,11 @@ from __future__ import annotations
 from oracles.memory import Placed
 
 from compiler import Program, constant, momentum, ops
-from compiler.passes.plan_memory import block_buffers
 from compiler.train.optimizers import Optimizer
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis
+from runtime.engines.reference.target import REFERENCE
+from runtime.step import places_within
 
 
 def deep(optimizer: Optimizer | None = None, *, depth: int = 8, width: int = 8) -> Program:
@@ -39,5 +40,7 @@ def normalised(optimizer: Optimizer | None = None, *, depth: int = 4) -> Program
 
 
 def placed_of(block: pb.BlockDesc, plan: pb.MemoryPlan) -> list[Placed]:
-    offsets = {placement.tensor: placement.offset for placement in plan.placements}
-    return [Placed(b.nbytes, b.start, b.stop, offsets[b.name]) for b in block_buffers(BlockAnalysis(block)) if b.nbytes]
+    """The buffers of a step, as the runtime places them by its plan."""
+    places = places_within(BlockAnalysis(block), REFERENCE, plan)
+    assert places.arena_bytes == plan.arena_bytes
+    return [Placed(b.nbytes, b.start, b.stop, offset) for b, offset in places.in_arena if b.nbytes]

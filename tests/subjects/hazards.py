@@ -1,24 +1,17 @@
-"""Programs whose ops may run in several orders, and what of them waits for what."""
+"""Programs whose ops may run in several orders, what of them waits for what, and steps that share no memory."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
+from unittest import mock
+
 from compiler import Program, constant, ops
-from compiler.build.compiled import Compiled
-from compiler.passes.plan_memory import block_buffers
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import BlockAnalysis
-from runtime.placement import aligned
+from runtime.placement import Buffer, Effort, Placement, aligned
 from runtime.step import dependencies
-from subjects.steps import Stepper, bound_block
-
-
-def apart(compiled: Compiled) -> pb.MemoryPlan:
-    """A plan in which no two buffers share memory, so that only what ops read and write orders them."""
-    plan = pb.MemoryPlan()
-    for buffer in block_buffers(BlockAnalysis(bound_block(compiled.desc))):
-        plan.placements.add(tensor=buffer.name, offset=plan.arena_bytes)
-        plan.arena_bytes += aligned(buffer.nbytes)
-    return plan
+from subjects.steps import Stepper
 
 
 def before_of(stepper: Stepper) -> list[set[int]]:
@@ -56,3 +49,22 @@ def random_choices() -> Program:
         program.fetch(f"y{i}", ops.dropout(ops.dropout(x * float(i + 1), ratio=0.5), ratio=0.25))
     program.update(program.buffer("s", (5, 4)), ops.dropout(x, ratio=0.5))
     return program
+
+
+@contextmanager
+def nothing_in_place() -> Iterator[None]:
+    """No op writes a result over an operand while this lasts; views have the memory of theirs."""
+    with mock.patch("runtime.step.in_place.chosen", return_value=[]):
+        yield
+
+
+@contextmanager
+def buffers_apart() -> Iterator[None]:
+    """Each buffer is placed behind the one before it while this lasts."""
+
+    def place(buffers: Sequence[Buffer], effort: Effort, *, alignment: int) -> Placement:
+        ends = [0, *accumulate(aligned(buffer.nbytes, alignment) for buffer in buffers)]
+        return Placement(ends[:-1], ends[-1], 0, False, "apart")
+
+    with mock.patch("runtime.placement.placement.place", place):
+        yield

@@ -75,8 +75,6 @@ def programs(draw: st.DrawFn) -> pb.ProgramDesc:
         op.inputs.extend(draw(st.lists(st.sampled_from([*known, ""]), max_size=3)))
         op.attributes.extend(draw(st.lists(messages(pb.AttrDesc.DESCRIPTOR), max_size=2)))
         op.outputs.append(define(draw, block, f"t{id}"))
-        if draw(st.booleans()):
-            op.scratch.append(define(draw, block, f"s{id}"))
         known.append(op.outputs[0])
         program.locations.append(f"train.py:{id}")
         op.location = id

@@ -26,7 +26,7 @@ def spilled(compiled: pb.ProgramDesc, choose: Choice, pairs: int = 1) -> pb.Prog
 
     desc = pb.ProgramDesc()
     desc.CopyFrom(compiled)
-    run_passes(desc, PASSES.with_pass(Pass(insert), before="share_memory").since("bind_dimensions"))
+    run_passes(desc, PASSES.with_pass(Pass(insert), before="list_operators").since("bind_dimensions"))
     return desc
 
 

@@ -66,16 +66,6 @@ class BlockAnalysis:
         return [tuple([one.SerializeToString() for one in op.attributes]) for op in self.ops]
 
     @cached_property
-    def in_place(self) -> list[list[tuple[int, int]]]:
-        """The pairs (output, input) that share memory."""
-        return [[(pair.output, pair.input) for pair in op.in_place] if op.in_place else [] for op in self.ops]
-
-    @cached_property
-    def scratch(self) -> list[list[str]]:
-        """The tensors that kernels may overwrite."""
-        return [op.scratch[:] for op in self.ops]
-
-    @cached_property
     def blocks(self) -> list[list[int]]:
         """The numbers of the blocks inside the ops."""
         return [op.blocks[:] for op in self.ops]
@@ -236,16 +226,6 @@ class BlockAnalysis:
         _keep(self.desc.parameters, keep)
         self.ends_edited()
 
-    def mark(self, i: int, pairs: Sequence[tuple[int, int]]) -> None:
-        """Let op number i write exactly these outputs over these operands, as pairs (output, input)."""
-        if self.in_place[i] == [*pairs]:
-            return
-        del self.ops[i].in_place[:]
-        for output, position in pairs:
-            self.ops[i].in_place.add(output=output, input=position)
-        self.in_place[i] = [*pairs]
-        self.answers = self.answers.without_marks()
-
     def read_again(self, i: int) -> None:
         """Read op number i again, after an edit of its message."""
         for column, read in _READ.items():
@@ -302,10 +282,6 @@ def _attributes(op: pb.OpDesc) -> tuple[bytes, ...]:
     return tuple([attribute.SerializeToString() for attribute in op.attributes])
 
 
-def _pairs(op: pb.OpDesc) -> list[tuple[int, int]]:
-    return [(pair.output, pair.input) for pair in op.in_place]
-
-
 _READ: Final[dict[str, Callable[[pb.OpDesc], Any]]] = {
     "ids": lambda op: op.id,
     "stages": lambda op: op.stage,
@@ -313,8 +289,6 @@ _READ: Final[dict[str, Callable[[pb.OpDesc], Any]]] = {
     "inputs": lambda op: op.inputs[:],
     "outputs": lambda op: op.outputs[:],
     "attributes": _attributes,
-    "in_place": _pairs,
-    "scratch": lambda op: op.scratch[:],
     "blocks": lambda op: op.blocks[:],
 }
 """Functions that read the value of each column from an op."""

@@ -5,7 +5,6 @@ An answer belongs to the reading of a block. A question declares which edits dro
 * by default, any edit;
 * an answer with an element for each op, which no order changes, survives a reordering: its elements move with their ops
   (`of_each_op`);
-* an answer survives changes to in-place marks unless it depends on them (`of_marks`);
 * an answer that depends on the blocks inside ops is not kept where there are any (`of_blocks`): nothing reports their
   edits to the block around them.
 """
@@ -28,7 +27,6 @@ class Answers:
 
     def __init__(self) -> None:
         self.of_each_op: dict[object, list[Any]] = {}
-        self.of_marks: dict[object, object] = {}
         self.others: dict[object, object] = {}
 
     def reordered(self, order: Sequence[int]) -> Answers:
@@ -37,17 +35,9 @@ class Answers:
         kept.of_each_op = {asked: [answer[i] for i in order] for asked, answer in self.of_each_op.items()}
         return kept
 
-    def without_marks(self) -> Answers:
-        """Return the answers that survive a change of the outputs in place."""
-        if not self.of_marks:
-            return self
-        kept = Answers()
-        kept.of_each_op, kept.others = self.of_each_op, self.others
-        return kept
-
 
 def question(
-    *, of_each_op: bool = False, of_marks: bool = False, of_blocks: bool = False
+    *, of_each_op: bool = False, of_blocks: bool = False
 ) -> Callable[[Callable[Concatenate[BlockAnalysis, P], T]], Callable[Concatenate[BlockAnalysis, P], T]]:
     """Keep the answers of a function of a `BlockAnalysis` with the reading; callers must not edit them.
 
@@ -60,9 +50,7 @@ def question(
             if of_blocks and block.has_sub_blocks:
                 return ask(block, *args, **kwargs)
             answers = block.answers
-            known: dict[object, Any] = (
-                answers.of_each_op if of_each_op else answers.of_marks if of_marks else answers.others
-            )
+            known: dict[object, Any] = answers.of_each_op if of_each_op else answers.others
             key = ask, *args
             if key not in known:
                 known[key] = ask(block, *args, **kwargs)

@@ -28,8 +28,6 @@ def op_remarks(op: pb.OpDesc, definitions: Definitions, locations: Locations) ->
         remarks.append(f"again op {op.recompute_of}")
     if op.random_stream:
         remarks.append(f"random {op.random_stream}")
-    remarks += [f"output {pair.output} over input {pair.input}" for pair in op.in_place]
-    remarks += [f"scratch {definitions.at(scratch)}" for scratch in op.scratch]
     remarks += [f"block {block}" for block in op.blocks]
     if op.location:
         remarks.append(locations.word(op.location))
@@ -89,12 +87,6 @@ def read_remark(line: Line, word: str, op: pb.OpDesc, block: pb.BlockDesc) -> No
             setattr(op, "gradient_of" if word == "of" else "recompute_of", line.integer())
         case "random":
             op.random_stream = line.integer()
-        case "output":
-            output = line.integer()
-            line.expect("over", "input")
-            op.in_place.add(output=output, input=line.integer())
-        case "scratch":
-            op.scratch.append(read_definition(line, block))
         case "block":
             op.blocks.append(line.integer())
         case "location":

@@ -315,22 +315,6 @@ class Reader:
                 case _:
                     raise says_nothing(word)
 
-    def _place(self, line: Line) -> None:
-        self._placement(line, self._this_plan().placements.add())
-
-    def _spill(self, line: Line) -> None:
-        self._placement(line, self._this_plan().spilled.add())
-
-    def _placement(self, line: Line, placement: pb.Placement) -> None:
-        placement.tensor = line.tensor()
-        line.expect("at")
-        placement.offset = line.integer()
-
-    def _this_plan(self) -> pb.MemoryPlan:
-        binding = self._last_binding()
-        require("plan", binding.HasField("plan"))
-        return binding.plan
-
     def _last_binding(self) -> pb.Binding:
         require("binding", bool(self.program.entries and self.program.entries[-1].bindings))
         return self.program.entries[-1].bindings[-1]
@@ -417,8 +401,6 @@ class Reader:
         "entry": _entry,
         "binding": _binding,
         "plan": _plan,
-        "place": _place,
-        "spill": _spill,
         "block": _block,
         "parameter": _parameter,
         "tensor": _tensor,

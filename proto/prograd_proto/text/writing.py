@@ -208,8 +208,6 @@ def entry_lines(entry: pb.EntryDesc) -> Iterator[str]:
             "optimal" if plan.optimal else "",
             f"file {plan.file_bytes} bytes" if plan.file_bytes else "",
         )
-        yield from (f"      place {tensor(p.tensor)} at {p.offset}" for p in plan.placements)
-        yield from (f"      spill {tensor(p.tensor)} at {p.offset}" for p in plan.spilled)
 
 
 def sizes(binding: pb.Binding) -> str:

@@ -24,7 +24,7 @@ from runtime.engines.reference.target import REFERENCE
 from runtime.engines.workspace_memory import no_file
 from runtime.memory.aligned import address_ranges, aligned_bytes, view
 from runtime.placement.alignment import aligned
-from runtime.step import Touched, aliases_of, effects_of, places_of, scratch_of
+from runtime.step import Touched, effects_of, places_within
 from runtime.step.places import Placed
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ def bind(
     around: Around = NOTHING,
     pinned: Sequence[str] = (),
     plan: pb.MemoryPlan | None = None,
+    phases: Sequence[int] | None = None,
     memory: Callable[[int], Array] = aligned_bytes,
     file: Callable[[int], Array] = no_file,
 ) -> BoundBlock:
@@ -102,12 +103,13 @@ def bind(
         states: the program's states by name.
         around: the program and the run.
         pinned: tensors that must keep their values to the end of a step, besides fetches and updates.
-        plan: the compiler's offsets; used, after a check, unless tensors are pinned, which it does not know of.
+        plan: the bytes that a step may take; tensors that are pinned take more.
+        phases: for each op the number of its phase, if threads share phases and the plan has the bytes for it.
         memory: returns at least the given number of aligned bytes for the arena.
         file: returns at least the given number of bytes for spilled tensors; not called if there are none.
     """
     states_of = {p.tensor: states[p.state] for p in block.parameters if p.WhichOneof("source") == "state"}
-    return _bind(BlockAnalysis(block, around.find), states_of, around, pinned, plan, memory, file)
+    return _bind(BlockAnalysis(block, around.find), states_of, around, pinned, plan, phases, memory, file)
 
 
 def _bind(
@@ -116,13 +118,14 @@ def _bind(
     around: Around,
     pinned: Sequence[str] = (),
     plan: pb.MemoryPlan | None = None,
+    phases: Sequence[int] | None = None,
     memory: Callable[[int], Array] = aligned_bytes,
     file: Callable[[int], Array] = no_file,
 ) -> BoundBlock:
     """Bind a block whose parameters have these arrays, except those that lie in the arena."""
     block = written.desc
-    scratch, aliases = scratch_of(written, REFERENCE), aliases_of(written, pinned)
-    places = places_of(written, aliases, scratch, None if pinned else plan)
+    places = places_within(written, REFERENCE, None if pinned else plan, pinned, phases)
+    scratch, aliases = places.scratch, places.aliases
     arena = memory(places.arena_bytes)
     beside = file(places.file_bytes) if places.file_bytes else arena
     types = written.types | {name: type for row in scratch for name, type in row}
@@ -132,16 +135,15 @@ def _bind(
     )
     arrays.update((b.name, view(arena, offset, types[b.name])) for b, offset in places.in_arena)
     arrays.update((b.name, view(beside, offset, types[b.name])) for b, offset in places.in_file)
-    for name, (root, _) in aliases.storage.items():
+    for name, root in aliases.root.items():
         if name not in arrays:
             arrays[name] = arrays[root].reshape(types[name].static_shape)
     ops = [
-        _bound(op, arrays, [name for name, _ in row], written.sub_blocks(i) if written.blocks[i] else (), around)
-        for i, (op, row) in enumerate(zip(block.ops, scratch, strict=True))
-        if op.type != "constant" and i not in aliases.views
+        _bound(written.ops[i], arrays, [name for name, _ in scratch[i]], written.sub_blocks(i), around)
+        for i in places.order
+        if written.op_types[i] != "constant" and i not in aliases.views
     ]
-    root = {name: storage.root for name, storage in aliases.storage.items()}
-    buffers = _buffers(places.in_arena, ops, root, 2 * len(block.ops))
+    buffers = _buffers(places.in_arena, ops, aliases.root, 2 * places.phases)
     return BoundBlock(arrays, ops, buffers, places.arena_bytes, places.file_bytes)
 
 
@@ -190,7 +192,9 @@ def control_call(
             around.inside.append((op.type, body))
         return body
 
-    return bind_control(ControlOp(op, attributes_of(op), inputs, outputs, scratch, blocks, bind_body, around.locations))
+    return bind_control(
+        ControlOp(op, attributes_of(op), inputs, outputs, scratch, blocks, REFERENCE, bind_body, around.locations)
+    )
 
 
 def _inner_calls(bound: BoundBlock, around: Around) -> list[Call]:

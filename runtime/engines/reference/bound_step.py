@@ -34,9 +34,23 @@ class BoundStep(NamedTuple):
 
 
 def bind_step(
-    bound: BoundEntry, states: Mapping[str, Array], fetch: Sequence[str], memory: Memory, around: Around = NOTHING
+    bound: BoundEntry,
+    states: Mapping[str, Array],
+    fetch: Sequence[str],
+    memory: Memory,
+    around: Around = NOTHING,
+    phases: Sequence[int] | None = None,
 ) -> BoundStep:
     """Place and bind an entry that also fetches the tensors named in `fetch`; its states are updated in the arrays."""
     block = bound.block
-    made = bind(block, states, around=around, pinned=fetch, plan=bound.plan, memory=memory.arena, file=memory.file)
+    made = bind(
+        block,
+        states,
+        around=around,
+        pinned=fetch,
+        plan=bound.plan,
+        phases=phases,
+        memory=memory.arena,
+        file=memory.file,
+    )
     return BoundStep(made, around_step(block, made.arrays, states, fetch, memory.copies))

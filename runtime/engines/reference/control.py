@@ -23,7 +23,7 @@ from prograd_proto.blocks.control import BLOCKS, COND, SCAN, layout_of
 from runtime.dtypes import Array
 from runtime.engines.faults import named
 from runtime.errors import ExecutionError, NonFinite, OutOfRange
-from runtime.step import aliases_of, places_of, scratch_of
+from runtime.step import aliases_of, places_of
 from runtime.step.target import Target
 
 Call = Callable[[], object]
@@ -56,6 +56,7 @@ class ControlOp(NamedTuple):
     outputs: Sequence[Array]
     scratch: Sequence[Array]
     blocks: Sequence[BlockAnalysis]
+    target: Target
     bind: Bind
     locations: Sequence[str]
 
@@ -68,12 +69,12 @@ def scratch_of_control(
     blocks: Sequence[BlockAnalysis],
 ) -> tuple[TensorType, ...]:
     """Return the arena of the blocks, then buffers of rows, then buffers of carries that change places."""
-    nbytes = max(places_of(block, aliases_of(block), scratch_of(block, target)).arena_bytes for block in blocks)
+    nbytes = max(places_of(block, target).arena_bytes for block in blocks)
     first, carries, rows = layout_of(op_type, attributes)
     read = [inputs[first + carries + k] for k in range(rows)]
     buffers = [TensorType(type.dtype, type.shape[1:]) for type in read if type is not None]
     body = blocks[-1]
-    moved = [body.types[body.desc.results[j]] for j in _moved(body, carries)]
+    moved = [body.types[body.desc.results[j]] for j in _moved(body, carries, target)]
     return (TensorType("uint8", (nbytes,)), *buffers, *moved)
 
 
@@ -198,16 +199,16 @@ def _trips(trips: Array, length: int) -> int:
     return number
 
 
-def _moved(body: BlockAnalysis, carries: int) -> list[int]:
+def _moved(body: BlockAnalysis, carries: int, target: Target) -> list[int]:
     """Return the carries whose next value lies in the memory of another carry."""
-    storage, position = aliases_of(body).storage, body.arguments
-    roots = [position.get(storage[name].root, carries) for name in body.desc.results[:carries]]
+    root_of, position = aliases_of(body, target).root, body.arguments
+    roots = [position.get(root_of[name], carries) for name in body.desc.results[:carries]]
     return [j for j, root in enumerate(roots) if root < carries and root != j]
 
 
 def _next_carries(op: ControlOp, body: Body, carries: int, buffers: Sequence[Array]) -> Copies:
     """Return the copies that make the new carries, first those that go by way of a buffer."""
-    moved = dict(zip(_moved(op.blocks[-1], carries), buffers, strict=True))
+    moved = dict(zip(_moved(op.blocks[-1], carries, op.target), buffers, strict=True))
     early = [(buffer, body.results[j]) for j, buffer in moved.items()]
     late = [(op.outputs[j], moved.get(j, body.results[j])) for j in range(carries)]
     return early + [pair for pair in late if pair[0].ctypes.data != pair[1].ctypes.data or not pair[0].size]

@@ -13,7 +13,8 @@ from runtime.engines.reference.target import REFERENCE
 from runtime.engines.reference.workspace import ReferenceWorkspace
 from runtime.entries import BoundEntry
 from runtime.errors import UsageError
-from runtime.step import aliases_of, places_of, scratch_of, spills
+from runtime.step import places_within
+from runtime.step.phases import phases_of
 
 
 class ReferenceEngine:
@@ -34,12 +35,10 @@ class ReferenceEngine:
         self.threads = options.threads
 
     def needs(self, bound: BoundEntry) -> Footprint:
-        """Return the bytes by the plan of the entry, if it has one."""
-        to_file = any(spills(op.type) for op in bound.block.ops)
-        if bound.plan is not None and bound.plan.placements:
-            return Footprint(bound.plan.arena_bytes, bound.plan.file_bytes if to_file else 0)
+        """Return the bytes of the step as it would be placed now."""
         block = BlockAnalysis(bound.block, BlockAnalyses(self._program).__getitem__)
-        places = places_of(block, aliases_of(block), scratch_of(block, REFERENCE))
+        phases = phases_of(block, 1 if self._options.schedule == "fifo" else self.threads)
+        places = places_within(block, REFERENCE, bound.plan, phases=phases)
         return Footprint(places.arena_bytes, places.file_bytes)
 
     def explain(self, bound: BoundEntry, after: str | None = None) -> Iterator[str]:

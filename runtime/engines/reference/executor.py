@@ -26,6 +26,8 @@ from runtime.engines.reference.bound_step import BoundStep, Memory, bind_step
 from runtime.engines.reference.threads.in_order import Failure, InOrder, Way
 from runtime.entries import BoundEntry
 from runtime.step import dependencies, is_transfer
+from runtime.step.arithmetic import operations_of
+from runtime.step.phases import LARGE, phases_of, shared_phases
 
 if TYPE_CHECKING:
     from runtime.engines.nan_watch import NanWatch
@@ -58,7 +60,10 @@ def prepare(
     """Place and bind an entry of a checked program; see `runtime.engines.engine.Workspace.prepare`."""
     inside: list[tuple[str, Body]] = []
     around = Around(program.blocks, program.locations, manner.check_nan, inside)
-    step = bind_step(bound, states, fetch, memory, around)
+    block = BlockAnalysis(bound.block, around.find)
+    large = LARGE if manner.large is None else manner.large
+    phases = phases_of(block, manner.threads, large=large)
+    step = bind_step(bound, states, fetch, memory, around, phases)
     watch = None
     if manner.check_nan:
         from runtime.engines.nan_watch import NanWatch, WatchedOp
@@ -68,9 +73,6 @@ def prepare(
         watch = NanWatch([WatchedOp(op.desc, op.call, op.inputs, op.outputs) for op in step.block.ops], start)
     costs: dict[int, int] = {}
     if manner.threads > 1:
-        from runtime.step.arithmetic import operations_of
-
-        block = BlockAnalysis(bound.block, around.find)
         costs = dict(zip([op.id for op in block.ops], operations_of(block), strict=True))
     return ReferenceExecutor(program.locations, step, manner, watch, inside, costs)
 
@@ -182,7 +184,6 @@ class ReferenceExecutor:
         if manner.threads == 1:
             return InOrder()
         from runtime.engines.reference.threads.in_phases import InPhases
-        from runtime.step.phases import LARGE, shared_phases
 
         large = LARGE if manner.large is None else manner.large
         operations = [costs[op.desc.id] for op in ops]
