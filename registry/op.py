@@ -132,10 +132,9 @@ def op(
         differentiable: False declares that no gradient flows through any input or output.
         no_gradient: inputs and outputs through which no gradient flows.
         random: the op draws random numbers from a stream of its own.
-        version: version of the operator's meaning; a new one needs an upgrade in prograd_proto.upgrades.
+        version: version of the meaning of a plugin's operator; that of others is in `prograd_proto.result_types`.
         namespace: name of the plugin that declares the operator; the op type begins with it and a dot.
-        halves: the op accepts and returns 16-bit floats too, because it moves elements without arithmetic, or has
-            products of bfloat16.
+        halves: the op of a plugin accepts and returns 16-bit floats too; those of others say so with their rule.
     """
     outputs = args if args and not callable(args[0]) else ("y",)
 

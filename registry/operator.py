@@ -43,13 +43,14 @@ class Op(Generic[P, R]):
     ) -> None:
         self.name = f"{namespace}.{infer.__name__}" if namespace else infer.__name__
         self.infer = infer
-        self.types = RULES[self.name].results if self.name in RULES else self._own_types
+        rule = RULES.get(self.name)
+        self.types = self._own_types if rule is None else rule.results
         self.signature: Signature = read_signature(infer, outputs)
         self.differentiable = differentiable
         self.no_gradient = frozenset(no_gradient)
         self.random = random
-        self.version = version
-        self.halves = halves
+        self.version = version if rule is None else rule.version
+        self.halves = halves if rule is None else rule.halves
         self.written_rule: Callable[..., dict[str, Attribute]] | None = None
         self.gradient_rule: Callable[..., Any] | None = None
         self.inference_rule: Callable[..., Any] | None = None

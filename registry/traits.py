@@ -2,7 +2,7 @@
 
     @exact
     @grows
-    @op(halves=True)
+    @op
     def broadcast_to(x: Value, *, shape: Shape) -> TensorType: ...
 
 The contract of an operator (`runtime.contract`) states the facts that a machine without the registry needs as well: its

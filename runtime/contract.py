@@ -119,6 +119,8 @@ def declare(name: str, rule: Types | None = None, *, namespace: str = "", **fact
         rule is not None or name in RULES, f"kernel {name!r} needs a rule of the types of its results: @kernel(rule)"
     )
     given = RULES[name] if rule is None else read_rule(rule)
+    if rule is None:
+        facts = {"halves": given.halves, "version": given.version, **facts}
     contract = Contract(
         name=name,
         outputs=given.results,

@@ -22,7 +22,7 @@ from registry.value import Value
 
 
 @lowered("q", "k", "v")
-@op(halves=True)
+@op
 def scaled_dot_product_attention(
     q: Value, k: Value, v: Value, mask: Value | None = None, *, causal: bool = False, scale: float = 0.0
 ) -> TensorType:
@@ -60,7 +60,7 @@ def scaled_dot_product_attention_gradient(
 
 
 @lowered("q", "k", "v", "dy")
-@op("dq", "dk", "dv", halves=True)
+@op("dq", "dk", "dv")
 def attention_gradient(
     q: Value, k: Value, v: Value, dy: Value, mask: Value | None = None, *, causal: bool = False, scale: float = 1.0
 ) -> tuple[TensorType, TensorType, TensorType]:

@@ -38,7 +38,7 @@ MIN_REST = 1e-12
 
 
 @exact
-@op(halves=True)
+@op
 def when_training(training: Value, prediction: Value) -> TensorType:
     """Return `training` in entries that train, and `prediction` in all others; both have one type."""
     ...

@@ -19,7 +19,7 @@ Numbers = tuple[int, ...]
 
 
 @lowered("x", "w")
-@op(halves=True)
+@op
 def conv2d(
     x: Value,
     w: Value,
@@ -55,7 +55,7 @@ def conv2d_gradient(
 
 @lowered("dy", "w")
 @example((1, 2, 2, 1), (1, 1, 1, 1), shape=(1, 2, 2, 1))
-@op("dx", halves=True)
+@op("dx")
 def conv2d_input_gradient(
     dy: Value,
     w: Value,
@@ -88,7 +88,7 @@ def conv2d_input_gradient_gradient(
 
 @lowered("x", "dy")
 @example((1, 2, 2, 1), (1, 2, 2, 1), shape=(1, 1, 1, 1))
-@op("dw", halves=True)
+@op("dw")
 def conv2d_filter_gradient(
     x: Value,
     dy: Value,

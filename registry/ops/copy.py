@@ -11,7 +11,7 @@ from registry.value import Value
 
 @copies
 @exact
-@op(halves=True)
+@op
 def cast(x: Value, *, dtype: DTypeName) -> TensorType:
     """Return x in another dtype: float to integer truncates, and bool is True where an element is not 0.
 
@@ -48,7 +48,7 @@ def bitcast(x: Value) -> TensorType:
 
 @copies
 @exact
-@op(halves=True)
+@op
 def identity(x: Value) -> TensorType:
     """Return x unchanged."""
     ...
@@ -61,7 +61,7 @@ def identity_gradient(dy: Value) -> Value:
 
 @copies
 @exact
-@op(no_gradient=("x",), halves=True)
+@op(no_gradient=("x",))
 def stop_gradient(x: Value) -> TensorType:
     """Return x as a constant: no gradient flows back."""
     ...

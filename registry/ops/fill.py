@@ -11,7 +11,7 @@ from registry.traits import exact, grows
 from registry.value import Value
 
 
-@op(differentiable=False, halves=True)
+@op(differentiable=False)
 def constant(*, value: pb.SmallTensor) -> TensorType:
     """Return the elements written in the program, at most 64 KiB."""
     ...
@@ -19,7 +19,7 @@ def constant(*, value: pb.SmallTensor) -> TensorType:
 
 @exact
 @grows
-@op(differentiable=False, halves=True)
+@op(differentiable=False)
 def full(*, shape: Shape, value: float, dtype: DTypeName = "float32") -> TensorType:
     """Return a tensor of `shape` filled with `value`, rounded to `dtype`."""
     ...

@@ -12,7 +12,7 @@ from registry.value import Value
 
 
 @stops
-@op(halves=True)
+@op
 def gather(x: Value, indices: Value, *, axis: int = 0) -> TensorType:
     """Return the slices of x along `axis` at `indices`, whose axes replace that axis.
 

@@ -11,7 +11,7 @@ from registry.value import Value
 
 
 @lowered("a", "b")
-@op(halves=True)
+@op
 def matmul(a: Value, b: Value, *, transpose_a: bool = False, transpose_b: bool = False) -> TensorType:
     """Return the matrix product a @ b over the last two axes; the flags transpose an operand first.
 
@@ -38,7 +38,7 @@ def matmul_gradient(a: Value, b: Value, dy: Value, *, transpose_a: bool, transpo
 
 
 @lowered("a", "b")
-@op(halves=True)
+@op
 def outer_sum(a: Value, b: Value) -> TensorType:
     """Return the outer product of the last axes, summed over leading axes: y[i, j] = sum a[..., i] * b[..., j].
 

@@ -218,7 +218,7 @@ def logical_not(x: Value) -> TensorType:
 
 
 @exact
-@op(halves=True)
+@op
 def where(condition: Value, a: Operand, b: Operand) -> TensorType:
     """Return a where the condition holds and b elsewhere; no gradient flows to the element not chosen."""
     ...

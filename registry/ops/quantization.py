@@ -9,7 +9,7 @@ from registry.value import Value
 
 
 @example((2, 4), (2, 1))
-@op(differentiable=False, halves=True)
+@op(differentiable=False)
 def dequantize(codes: Value, scales: Value, *, bits: int = 8) -> TensorType:
     """Return the numbers that blocks of codes stand for, each times the scale of its block, as float32.
 

@@ -34,7 +34,7 @@ Layer = Callable[[Value, list[Value], list[Value], Value | None, bool], list[Val
 
 @lowered("r")
 @example((1, 1, 2), (2, 2), (1, 2), (1, 1))
-@op("h", halves=True)
+@op("h")
 def rnn_layer(x: Value, r: Value, h0: Value, mask: Value | None = None, *, reverse: bool = False) -> TensorType:
     """Return h = tanh(x + h_before @ r) after each step: x [n, t, h], r [h, h], h0 [n, h], mask bool [n, t].
 
@@ -54,7 +54,7 @@ def rnn_layer_gradient_rule(
 @lowered("r")
 @checked_through("rnn_layer")
 @example((1, 1, 2), (2, 2), (1, 2), (1, 1, 2), (1, 1, 2), (1, 1))
-@op("dx", "dh0", halves=True, no_gradient=("h",))
+@op("dx", "dh0", no_gradient=("h",))
 def rnn_layer_gradient(
     x: Value, r: Value, h0: Value, h: Value, dh: Value, mask: Value | None = None, *, reverse: bool = False
 ) -> tuple[TensorType, TensorType]:
@@ -83,7 +83,7 @@ def rnn_layer_gradient_gradient(
 
 @lowered("r")
 @example((1, 1, 6), (2, 6), (6,), (1, 2), (1, 1))
-@op("h", halves=True)
+@op("h")
 def gru_layer(
     x: Value, r: Value, bias: Value, h0: Value, mask: Value | None = None, *, reverse: bool = False
 ) -> TensorType:
@@ -107,7 +107,7 @@ def gru_layer_gradient_rule(
 @lowered("r")
 @checked_through("gru_layer")
 @example((1, 1, 6), (2, 6), (6,), (1, 2), (1, 1, 2), (1, 1, 2), (1, 1))
-@op("dx", "da", "dh0", halves=True, no_gradient=("h",))
+@op("dx", "da", "dh0", no_gradient=("h",))
 def gru_layer_gradient(
     x: Value,
     r: Value,
@@ -149,7 +149,7 @@ def gru_layer_gradient_gradient(
 
 @lowered("r")
 @example((1, 1, 8), (2, 8), (1, 2), (1, 2), (1, 1))
-@op("h", "c", halves=True)
+@op("h", "c")
 def lstm_layer(
     x: Value, r: Value, h0: Value, c0: Value, mask: Value | None = None, *, reverse: bool = False
 ) -> tuple[TensorType, TensorType]:
@@ -184,7 +184,7 @@ def lstm_layer_gradient_rule(
 @lowered("r")
 @checked_through("lstm_layer")
 @example((1, 1, 8), (2, 8), (1, 2), (1, 2), (1, 1, 2), (1, 1, 2), (1, 1, 2), (1, 1, 2), (1, 1))
-@op("dx", "dh0", "dc0", halves=True, no_gradient=("h", "c"))
+@op("dx", "dh0", "dc0", no_gradient=("h", "c"))
 def lstm_layer_gradient(
     x: Value,
     r: Value,

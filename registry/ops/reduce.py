@@ -132,7 +132,7 @@ def argmin(x: Value, *, axis: int = -1) -> TensorType:
 @repeats
 @exact
 @grows
-@op(halves=True)
+@op
 def broadcast_to(x: Value, *, shape: Shape) -> TensorType:
     """Return x broadcast to `shape` along axes of extent 1 and new leading axes."""
     ...

@@ -19,7 +19,7 @@ from registry.value import Value
 @copies
 @repeats
 @exact
-@op(halves=True)
+@op
 def reshape(x: Value, *, shape: Shape) -> TensorType:
     """Return x in another shape, in row-major order; one extent may be -1 and follows from the others."""
     ...
@@ -37,7 +37,7 @@ def reshape_gradient(x: Value, dy: Value) -> Value:
 
 @repeats
 @exact
-@op(halves=True)
+@op
 def transpose(x: Value, *, axis: Axis = ()) -> TensorType:
     """Return x with its axes permuted: axis i of the result is axis `axis[i]` of x; () reverses them."""
     ...
@@ -55,7 +55,7 @@ def transpose_gradient(dy: Value, *, axes: tuple[int, ...]) -> Value:
 
 @exact
 @repeats
-@op(halves=True)
+@op
 def slice(
     x: Value,
     *,
@@ -87,7 +87,7 @@ def slice_gradient(
 
 @exact
 @grows
-@op(halves=True)
+@op
 def unslice(
     x: Value,
     *,
@@ -116,7 +116,7 @@ def unslice_gradient(
 @copies
 @exact
 @grows
-@op(halves=True)
+@op
 def pad(x: Value, *, before: tuple[int, ...], after: tuple[int, ...], value: float = 0.0) -> TensorType:
     """Return x with `before[i]` and `after[i]` elements of `value` on axis i.
 
@@ -134,7 +134,7 @@ def pad_gradient(x: Value, dy: Value, *, before: tuple[int, ...], after: tuple[i
 
 
 @repeats
-@op(halves=True)
+@op
 def split(x: Value, *, sizes: tuple[int, ...], axis: int = 0) -> list[TensorType]:
     """Return consecutive pieces of x with these sizes along `axis`; the sizes sum to its extent."""
     ...
@@ -160,7 +160,7 @@ def split_gradient(x: Value, dy: list[Value | None], *, sizes: tuple[int, ...], 
 
 
 @exact
-@op(halves=True)
+@op
 def concat(*xs: Value, axis: int = 0) -> TensorType:
     """Return the tensors concatenated along `axis`; their other extents are equal."""
     ...

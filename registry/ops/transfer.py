@@ -7,7 +7,7 @@ from registry.op import op
 from registry.value import Value
 
 
-@op(halves=True)
+@op
 def spill(x: Value) -> TensorType:
     """Return the tensor in the file beside the arena, where it takes no memory; reload brings it back."""
     ...
@@ -18,7 +18,7 @@ def spill_gradient(dy: Value) -> Value:
     return dy
 
 
-@op(halves=True)
+@op
 def reload(x: Value) -> TensorType:
     """Return a spilled tensor in the arena; the read starts as soon as its buffer is free."""
     ...

@@ -9,7 +9,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import ITEM_BYTES, NAMES, DTypeName, holds
 from prograd_proto.elements import scalar_bytes
 from prograd_proto.errors import require
-from prograd_proto.result_types.rule import rule
+from prograd_proto.result_types.rule import rule, rule_with_halves
 from prograd_proto.result_types.shapes import (
     normal_axis,
     require_equal_dtypes,
@@ -25,7 +25,7 @@ SMALL_TENSOR_BYTES = 65536
 """Upper bound on the bytes of a constant; larger arrays are states read from a file."""
 
 
-@rule
+@rule_with_halves
 def constant(*, value: pb.SmallTensor) -> TensorType:
     require(value.dtype in NAMES, f"the constant has no known dtype (number {value.dtype})")
     type = TensorType(NAMES[value.dtype], tuple(value.shape))
@@ -38,7 +38,7 @@ def constant(*, value: pb.SmallTensor) -> TensorType:
     return type
 
 
-@rule
+@rule_with_halves
 def full(*, shape: Shape, value: float, dtype: DTypeName) -> TensorType:
     require(dtype in ITEM_BYTES, f"{dtype!r} is not a dtype")
     require(holds(dtype, value), f"the value {value:g} is no {dtype}")
@@ -73,26 +73,26 @@ def linspace(*, start: float, stop: float, count: int, dtype: DTypeName) -> Tens
     return TensorType(dtype, (count,))
 
 
-@rule
+@rule_with_halves
 def reshape(x: TensorType, *, shape: Shape) -> TensorType:
     require_same_count(x.shape, shape)
     return TensorType(x.dtype, shape)
 
 
-@rule
+@rule_with_halves
 def transpose(x: TensorType, *, axes: tuple[int, ...]) -> TensorType:
     require(sorted(axes) == list(range(x.rank)), f"axes {axes} do not name each of the {x.rank} axes once")
     return TensorType(x.dtype, tuple(x.shape[axis] for axis in axes))
 
 
-@rule
+@rule_with_halves
 def slice_(
     x: TensorType, *, axes: tuple[int, ...], starts: tuple[int, ...], stops: tuple[int, ...], strides: tuple[int, ...]
 ) -> TensorType:
     return TensorType(x.dtype, _sliced(x.shape, axes, starts, stops, strides))
 
 
-@rule
+@rule_with_halves
 def unslice(
     x: TensorType,
     *,
@@ -107,7 +107,7 @@ def unslice(
     return TensorType(x.dtype, shape)
 
 
-@rule
+@rule_with_halves
 def pad(x: TensorType, *, before: tuple[int, ...], after: tuple[int, ...], value: float) -> TensorType:
     require(len(before) == len(after) == x.rank, f"before and after need {x.rank} widths each, one per axis")
     require(min((*before, *after), default=0) >= 0, "a width is negative; use slice to cut")
@@ -119,7 +119,7 @@ def pad(x: TensorType, *, before: tuple[int, ...], after: tuple[int, ...], value
     )
 
 
-@rule
+@rule_with_halves
 def split(x: TensorType, *, sizes: tuple[int, ...], axis: int) -> list[TensorType]:
     axis = normal_axis(axis, x.rank)
     size = size_known(x.shape[axis], "the extent of a split axis")
@@ -132,7 +132,7 @@ def split(x: TensorType, *, sizes: tuple[int, ...], axis: int) -> list[TensorTyp
     return [TensorType(x.dtype, (*x.shape[:axis], piece, *x.shape[axis + 1 :])) for piece in sizes]
 
 
-@rule
+@rule_with_halves
 def concat(*xs: TensorType, axis: int) -> TensorType:
     require_equal_dtypes(*xs)
     first = xs[0]

@@ -6,7 +6,7 @@ import math
 
 from prograd_proto.dtypes import FLOATS
 from prograd_proto.errors import require
-from prograd_proto.result_types.rule import rule
+from prograd_proto.result_types.rule import rule, rule_with_halves
 from prograd_proto.result_types.shapes import (
     factor_sum_dtype,
     require_dtype,
@@ -19,7 +19,7 @@ from prograd_proto.result_types.windows import require_image, window_counts
 from prograd_proto.tensor_types import Shape, TensorType
 
 
-@rule
+@rule_with_halves
 def conv2d(
     x: TensorType,
     w: TensorType,
@@ -34,7 +34,7 @@ def conv2d(
     return TensorType(factor_sum_dtype(x, w), convolved_shape(x.shape, w.shape, stride, padding, dilation, groups))
 
 
-@rule
+@rule_with_halves
 def conv2d_input_gradient(
     dy: TensorType,
     w: TensorType,
@@ -50,7 +50,7 @@ def conv2d_input_gradient(
     return TensorType(dtype, shape)
 
 
-@rule
+@rule_with_halves
 def conv2d_filter_gradient(
     x: TensorType,
     dy: TensorType,

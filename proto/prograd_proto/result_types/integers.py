@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prograd_proto.errors import require
 from prograd_proto.result_types.images import convolved_shape
-from prograd_proto.result_types.rule import rule
+from prograd_proto.result_types.rule import rule, rule_with_halves
 from prograd_proto.result_types.shapes import broadcast_shapes, show_shape
 from prograd_proto.result_types.windows import require_image
 from prograd_proto.tensor_types import TensorType
@@ -72,7 +72,7 @@ def integer_conv2d(
     return TensorType("int32", shape)
 
 
-@rule
+@rule_with_halves
 def dequantize(codes: TensorType, scales: TensorType, *, bits: int) -> TensorType:
     require(bits in (8, 4), f"bits is {bits}, neither 8 nor 4")
     require(codes.dtype == "uint8", f"the codes are {codes.dtype}, not uint8")

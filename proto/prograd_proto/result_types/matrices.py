@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prograd_proto.dtypes import ITEM_BYTES, DTypeName
 from prograd_proto.errors import require
-from prograd_proto.result_types.rule import rule, rule_of
+from prograd_proto.result_types.rule import rule, rule_of, rule_with_halves
 from prograd_proto.result_types.shapes import (
     Typed,
     broadcast_shapes,
@@ -16,7 +16,7 @@ from prograd_proto.result_types.shapes import (
 from prograd_proto.tensor_types import Shape, TensorType
 
 
-@rule
+@rule_with_halves
 def matmul(a: TensorType, b: TensorType, *, transpose_a: bool, transpose_b: bool) -> TensorType:
     m, inner_a = _matrix(a, transpose_a)
     inner_b, n = _matrix(b, transpose_b)
@@ -26,7 +26,7 @@ def matmul(a: TensorType, b: TensorType, *, transpose_a: bool, transpose_b: bool
     return TensorType(dtype, (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), m, n))
 
 
-@rule
+@rule_with_halves
 def outer_sum(a: TensorType, b: TensorType) -> TensorType:
     require(a.rank >= 2 and b.rank >= 2, "both operands need two axes or more")
     dtype = factor_sum_dtype(a, b)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from prograd_proto.dtypes import FLOATS, INTEGERS, ITEM_BYTES, DTypeName
 from prograd_proto.errors import require
-from prograd_proto.result_types.rule import rule
+from prograd_proto.result_types.rule import rule, rule_with_halves
 from prograd_proto.result_types.shapes import normal_axis, require_dtype, require_equal_dtypes, show_shape, size_known
 from prograd_proto.tensor_types import Shape, TensorType
 
 REDUCTIONS = ("set", "add", "max", "min", "mul")
 
 
-@rule
+@rule_with_halves
 def gather(x: TensorType, indices: TensorType, *, axis: int) -> TensorType:
     return TensorType(x.dtype, _gathered(x, indices, axis, "uint8"))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prograd_proto import dtypes
 from prograd_proto.dtypes import FLOATS, INTEGERS, ITEM_BYTES, DTypeName
 from prograd_proto.errors import require
-from prograd_proto.result_types.rule import of_one, of_two, rule, rule_of
+from prograd_proto.result_types.rule import of_one, of_two, rule, rule_of, rule_with_halves
 from prograd_proto.result_types.shapes import (
     Typed,
     broadcast_shapes,
@@ -47,7 +47,7 @@ def lerp(a: TensorType, b: TensorType, weight: TensorType) -> TensorType:
     return broadcast_type(a, b, weight, among=FLOATS)
 
 
-@rule
+@rule_with_halves
 def where(condition: TensorType, a: TensorType, b: TensorType) -> TensorType:
     require(condition.dtype == "bool", f"the condition is {condition.dtype}, not bool")
     chosen = broadcast_type(a, b)
@@ -128,7 +128,7 @@ def polygamma(x: TensorType, *, n: int) -> TensorType:
     return x
 
 
-@rule
+@rule_with_halves
 def cast(x: TensorType, *, dtype: DTypeName) -> TensorType:
     require(dtype in dtypes.ITEM_BYTES, f"{dtype!r} is not a dtype")
     return TensorType(dtype, x.shape)
@@ -140,12 +140,12 @@ def bitcast(x: TensorType) -> TensorType:
     return TensorType(dtypes.SAME_BITS[x.dtype], x.shape)
 
 
-@rule_of("identity", "stop_gradient", "spill", "reload")
+@rule_of("identity", "stop_gradient", "spill", "reload", halves=True)
 def identity(x: TensorType) -> TensorType:
     return x
 
 
-@rule
+@rule_with_halves
 def when_training(training: TensorType, prediction: TensorType) -> TensorType:
     require(prediction == training, f"prediction is {prediction}, not {training} as training is")
     return training

@@ -6,7 +6,7 @@ from math import inf
 
 from prograd_proto import dtypes
 from prograd_proto.errors import require
-from prograd_proto.result_types.rule import rule, rule_of
+from prograd_proto.result_types.rule import rule, rule_of, rule_with_halves
 from prograd_proto.result_types.shapes import (
     broadcast_shapes,
     normal_axes,
@@ -41,7 +41,7 @@ def any_or_all(x: TensorType, *, axes: tuple[int, ...], keepdims: bool) -> Tenso
     return TensorType("bool", reduced(x.shape, axes, keepdims))
 
 
-@rule
+@rule_with_halves
 def broadcast_to(x: TensorType, *, shape: Shape) -> TensorType:
     require(
         broadcast_shapes(x.shape, shape) == shape,

@@ -31,6 +31,9 @@ class Rule(NamedTuple):
         attributes: name -> word of `prograd_proto.attributes.KINDS`.
         optional: number of trailing operands that may be absent.
         variadic: True if the last operand stands for any number of them.
+        halves: True if the operator accepts and returns 16-bit floats too, because it moves elements without
+            arithmetic, or has products of bfloat16.
+        version: version of the operator's meaning; a new one needs an upgrade in `prograd_proto.upgrades`.
     """
 
     types: Types
@@ -38,6 +41,8 @@ class Rule(NamedTuple):
     attributes: Mapping[str, str]
     optional: int = 0
     variadic: bool = False
+    halves: bool = False
+    version: int = 1
 
     def results(self, *inputs: TensorType | None, **attributes: Any) -> tuple[TensorType, ...]:
         """Return the type of each result; raise OpError for what must not be computed."""
@@ -51,15 +56,19 @@ RULES: Final[dict[str, Rule]] = {}
 
 def rule(function: F) -> F:
     """Enter a function as the rule of the operator of its name, without the underscore that spares a builtin."""
-    RULES[function.__name__.removesuffix("_")] = read_rule(function)
-    return function
+    return rule_of(function.__name__.removesuffix("_"))(function)
 
 
-def rule_of(*names: str) -> Callable[[F], F]:
-    """Return the decorator that enters a function as the rule of operators of these names."""
+def rule_with_halves(function: F) -> F:
+    """Enter a function as `rule` does, for an operator that takes 16-bit floats too."""
+    return rule_of(function.__name__.removesuffix("_"), halves=True)(function)
+
+
+def rule_of(*names: str, halves: bool = False, version: int = 1) -> Callable[[F], F]:
+    """Return the decorator that enters a function as the rule of operators of these names; see `Rule`."""
 
     def entered(function: F) -> F:
-        RULES.update(dict.fromkeys(names, read_rule(function)))
+        RULES.update(dict.fromkeys(names, read_rule(function)._replace(halves=halves, version=version)))
         return function
 
     return entered

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prograd_proto.errors import require
-from prograd_proto.result_types.rule import rule
+from prograd_proto.result_types.rule import rule_with_halves
 from prograd_proto.result_types.shapes import (
     broadcast_shapes,
     factor_sum_dtype,
@@ -15,14 +15,14 @@ from prograd_proto.result_types.shapes import (
 from prograd_proto.tensor_types import TensorType
 
 
-@rule
+@rule_with_halves
 def rnn_layer(
     x: TensorType, r: TensorType, h0: TensorType, mask: TensorType | None = None, *, reverse: bool
 ) -> TensorType:
     return _states(x, r, h0, mask, 1)
 
 
-@rule
+@rule_with_halves
 def rnn_layer_gradient(
     x: TensorType,
     r: TensorType,
@@ -37,7 +37,7 @@ def rnn_layer_gradient(
     return x, h0
 
 
-@rule
+@rule_with_halves
 def gru_layer(
     x: TensorType, r: TensorType, bias: TensorType, h0: TensorType, mask: TensorType | None = None, *, reverse: bool
 ) -> TensorType:
@@ -46,7 +46,7 @@ def gru_layer(
     return states
 
 
-@rule
+@rule_with_halves
 def gru_layer_gradient(
     x: TensorType,
     r: TensorType,
@@ -63,7 +63,7 @@ def gru_layer_gradient(
     return x, x, h0
 
 
-@rule
+@rule_with_halves
 def lstm_layer(
     x: TensorType, r: TensorType, h0: TensorType, c0: TensorType, mask: TensorType | None = None, *, reverse: bool
 ) -> tuple[TensorType, TensorType]:
@@ -72,7 +72,7 @@ def lstm_layer(
     return states, states
 
 
-@rule
+@rule_with_halves
 def lstm_layer_gradient(
     x: TensorType,
     r: TensorType,
@@ -92,14 +92,14 @@ def lstm_layer_gradient(
     return x, h0, c0
 
 
-@rule
+@rule_with_halves
 def scaled_dot_product_attention(
     q: TensorType, k: TensorType, v: TensorType, mask: TensorType | None = None, *, causal: bool, scale: float
 ) -> TensorType:
     return TensorType(factor_sum_dtype(q, k, v), (*q.shape[:-1], _attended(q, k, v, mask)))
 
 
-@rule
+@rule_with_halves
 def attention_gradient(
     q: TensorType,
     k: TensorType,

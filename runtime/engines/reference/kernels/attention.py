@@ -37,7 +37,7 @@ def attention_operations(q: TensorType, k: TensorType, v: TensorType) -> int:
     return 2 * n * h * length * k.static_shape[2] * (d + v.static_shape[3])
 
 
-@kernel(scratch=attention_scratch, halves=True, rows=attention_rows, operations=attention_operations)
+@kernel(scratch=attention_scratch, rows=attention_rows, operations=attention_operations)
 def scaled_dot_product_attention(
     q: Array,
     k: Array,
@@ -78,7 +78,7 @@ def attention_gradient_operations(q: TensorType, k: TensorType, v: TensorType) -
     return 2 * n * h * length * k.static_shape[2] * (3 * d + 2 * v.static_shape[3])
 
 
-@kernel(scratch=attention_gradient_scratch, halves=True, operations=attention_gradient_operations)
+@kernel(scratch=attention_gradient_scratch, operations=attention_gradient_operations)
 def attention_gradient(
     q: Array,
     k: Array,

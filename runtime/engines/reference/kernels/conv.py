@@ -38,7 +38,7 @@ def conv2d_operations(w: TensorType, out: TensorType) -> int:
     return 2 * prod(out.static_shape) * prod(w.static_shape[:3])
 
 
-@kernel(scratch=conv2d_scratch, halves=True, rows=first_operand, operations=conv2d_operations)
+@kernel(scratch=conv2d_scratch, rows=first_operand, operations=conv2d_operations)
 def conv2d(
     x: Array,
     w: Array,
@@ -80,7 +80,7 @@ def conv2d_filter_gradient_operations(dy: TensorType, out: TensorType) -> int:
     return 2 * prod(dy.static_shape) * prod(out.static_shape[:3])
 
 
-@kernel(scratch=conv2d_filter_gradient_scratch, halves=True, operations=conv2d_filter_gradient_operations)
+@kernel(scratch=conv2d_filter_gradient_scratch, operations=conv2d_filter_gradient_operations)
 def conv2d_filter_gradient(
     x: Array,
     dy: Array,
@@ -134,7 +134,7 @@ def conv2d_input_gradient_operations(dy: TensorType, w: TensorType) -> int:
     return 2 * prod(dy.static_shape) * prod(w.static_shape[:3])
 
 
-@kernel(scratch=conv2d_input_gradient_scratch, halves=True, operations=conv2d_input_gradient_operations)
+@kernel(scratch=conv2d_input_gradient_scratch, operations=conv2d_input_gradient_operations)
 def conv2d_input_gradient(
     dy: Array,
     w: Array,

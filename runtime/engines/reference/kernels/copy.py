@@ -21,7 +21,7 @@ def cast_scratch(x: TensorType, dtype: DTypeName) -> list[TensorType]:
     return vectors(x, *(["float32", "bool", "bool", "int32"] if dtype == "bfloat16" else ["float32"]))
 
 
-@kernel(scratch=cast_scratch, halves=True, rows=pointwise)
+@kernel(scratch=cast_scratch, rows=pointwise)
 def cast(x: Array, *, dtype: DTypeName, out: Array, scratch: Sequence[Array] = ()) -> None:
     if not scratch:
         np.copyto(out, x, casting="unsafe")
@@ -110,12 +110,12 @@ def fill(out: Array, value: float) -> None:
     out.fill(bits[0])
 
 
-@kernel(view=True, halves=True, rows=pointwise)
+@kernel(view=True, rows=pointwise)
 def identity(x: Array, *, out: Array) -> None:
     np.copyto(out, x)
 
 
-@kernel(view=True, halves=True, rows=pointwise)
+@kernel(view=True, rows=pointwise)
 def stop_gradient(x: Array, *, out: Array) -> None:
     np.copyto(out, x)
 

@@ -18,12 +18,12 @@ from runtime.row_rules import pointwise
 SMALL_TENSOR_BYTES = 65536
 
 
-@kernel(halves=True)
+@kernel()
 def constant(*, value: pb.SmallTensor, out: Array) -> None:
     out[...] = np.frombuffer(value.data, out.dtype.newbyteorder("<")).reshape(out.shape)
 
 
-@kernel(halves=True, rows=pointwise)
+@kernel(rows=pointwise)
 def full(*, shape: Shape, value: float, dtype: DTypeName, out: Array) -> None:
     fill(out, value)
 

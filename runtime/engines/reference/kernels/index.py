@@ -27,7 +27,7 @@ def gather_rows(operands: Operands, result: tuple[int, ...], attributes: Mapping
     return along_other_axes(operands, result, attributes)
 
 
-@kernel(scratch=gather_scratch, halves=True, rows=gather_rows)
+@kernel(scratch=gather_scratch, rows=gather_rows)
 def gather(x: Array, indices: Array, *, axis: int, out: Array, scratch: list[Array] | tuple[Array, ...] = ()) -> None:
     check_range(indices, x.shape[axis])
     for wide in scratch:  # NumPy would make this copy itself

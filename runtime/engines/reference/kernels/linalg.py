@@ -44,7 +44,7 @@ def matmul_operations(a: TensorType, b: TensorType, out: TensorType) -> int:
     return 2 * prod(out.static_shape) * isqrt(m_k * k_n // max(1, m_n))  # (m k) (k n) / (m n) = k k, transposed or not
 
 
-@kernel(scratch=matmul_scratch, halves=True, rows=matmul_rows, operations=matmul_operations)
+@kernel(scratch=matmul_scratch, rows=matmul_rows, operations=matmul_operations)
 def matmul(
     a: Array, b: Array, *, transpose_a: bool, transpose_b: bool, out: Array, scratch: Sequence[Array] = ()
 ) -> None:
@@ -67,7 +67,7 @@ def outer_sum_operations(a: TensorType, out: TensorType) -> int:
     return 2 * prod(a.static_shape) * out.static_shape[-1]
 
 
-@kernel(scratch=outer_sum_scratch, halves=True, operations=outer_sum_operations)
+@kernel(scratch=outer_sum_scratch, operations=outer_sum_operations)
 def outer_sum(a: Array, b: Array, *, out: Array, scratch: Sequence[Array] = ()) -> None:
     if scratch:
         left, right = widened(a, scratch[0]), widened(b, scratch[1])

@@ -112,7 +112,7 @@ def where_scratch(condition: TensorType, out: TensorType) -> list[TensorType]:
     return [TensorType(MASK[out.dtype], condition.shape)]
 
 
-@kernel(scratch=where_scratch, in_place=[(0, 1)], halves=True, rows=pointwise)
+@kernel(scratch=where_scratch, in_place=[(0, 1)], rows=pointwise)
 def where(condition: Array, a: Array, b: Array, *, out: Array, scratch: list[Array]) -> None:
     """Select bits of a or b by a mask of ones: ten times faster than NumPy's masked copy."""
     [room] = scratch

@@ -17,7 +17,7 @@ def dequantize_scratch(scales: TensorType) -> list[TensorType]:
     return [TensorType("float32", scales.shape)]
 
 
-@kernel(scratch=dequantize_scratch, halves=True)
+@kernel(scratch=dequantize_scratch)
 def dequantize(codes: Array, scales: Array, *, bits: int, out: Array, scratch: list[Array]) -> None:
     [wide] = scratch
     blocks = scales.shape[-1]

@@ -52,7 +52,7 @@ def rnn_scratch(r: TensorType, h0: TensorType, mask: TensorType | None) -> list[
     return [*product_types(r, h0), h0, *hidden(mask)]
 
 
-@kernel(scratch=rnn_scratch, halves=True, rows=layer_rows(1), operations=one_pass)
+@kernel(scratch=rnn_scratch, rows=layer_rows(1), operations=one_pass)
 def rnn_layer(
     x: Array, r: Array, h0: Array, mask: Array | None, *, reverse: bool, out: Array, scratch: list[Array]
 ) -> None:
@@ -73,7 +73,7 @@ def rnn_gradient_scratch(r: TensorType, h0: TensorType, mask: TensorType | None)
     return [*product_types(r, h0), h0, h0, *hidden(mask)]
 
 
-@kernel(scratch=rnn_gradient_scratch, halves=True, operations=one_pass)
+@kernel(scratch=rnn_gradient_scratch, operations=one_pass)
 def rnn_layer_gradient(
     x: Array,
     r: Array,
@@ -108,7 +108,7 @@ def gated_scratch(x: TensorType, r: TensorType, h0: TensorType, mask: TensorType
     return [*product_types(r, h0), one_step(x), *hidden(mask)]
 
 
-@kernel(scratch=gated_scratch, halves=True, rows=layer_rows(2), operations=one_pass)
+@kernel(scratch=gated_scratch, rows=layer_rows(2), operations=one_pass)
 def gru_layer(
     x: Array, r: Array, bias: Array, h0: Array, mask: Array | None, *, reverse: bool, out: Array, scratch: list[Array]
 ) -> None:
@@ -136,7 +136,7 @@ def gated_gradient_scratch(x: TensorType, r: TensorType, h0: TensorType, mask: T
     return [*product_types(r, h0), one_step(x), *[h0] * 4, *hidden(mask)]
 
 
-@kernel(scratch=gated_gradient_scratch, halves=True, operations=two_passes)
+@kernel(scratch=gated_gradient_scratch, operations=two_passes)
 def gru_layer_gradient(
     x: Array,
     r: Array,
@@ -188,7 +188,7 @@ def gru_layer_gradient(
             keep(kept, hides, t, state)
 
 
-@kernel(scratch=gated_scratch, halves=True, rows=layer_rows(1), operations=one_pass)
+@kernel(scratch=gated_scratch, rows=layer_rows(1), operations=one_pass)
 def lstm_layer(
     x: Array,
     r: Array,
@@ -218,7 +218,7 @@ def lstm_layer(
             keep(cell, hides, t, c[:, t])
 
 
-@kernel(scratch=gated_gradient_scratch, halves=True, operations=two_passes)
+@kernel(scratch=gated_gradient_scratch, operations=two_passes)
 def lstm_layer_gradient(
     x: Array,
     r: Array,

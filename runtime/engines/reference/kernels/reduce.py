@@ -87,7 +87,7 @@ def argmin(x: Array, *, axis: int, out: Array, scratch: tuple[Array, ...] | list
     np.argmin(x, -1, out)
 
 
-@kernel(halves=True, rows=pointwise)
+@kernel(rows=pointwise)
 def broadcast_to(x: Array, *, shape: tuple[int, ...], out: Array) -> None:
     np.copyto(out, x)
 

@@ -22,7 +22,7 @@ def reshape_rows(operands: Operands, result: tuple[int, ...], attributes: Mappin
     return x is not None and x.has_rows and result[:1] == x.shape[:1] and prod(result[1:]) == prod(x.shape[1:])
 
 
-@kernel(view=True, halves=True, rows=reshape_rows)
+@kernel(view=True, rows=reshape_rows)
 def reshape(x: Array, *, shape: Ints, out: Array) -> None:
     np.copyto(out, x.reshape(shape))
 
@@ -31,17 +31,17 @@ def transpose_rows(operands: Operands, result: tuple[int, ...], attributes: Mapp
     return has_rows(operands[0]) and attributes["axes"][0] == 0
 
 
-@kernel(halves=True, rows=transpose_rows)
+@kernel(rows=transpose_rows)
 def transpose(x: Array, *, axes: Ints, out: Array) -> None:
     np.copyto(out, x.transpose(axes))
 
 
-@kernel(halves=True, rows=along_other_axes)
+@kernel(rows=along_other_axes)
 def slice_(x: Array, *, axes: Ints, starts: Ints, stops: Ints, strides: Ints, out: Array) -> None:
     np.copyto(out, x[window(x, axes, starts, stops, strides)])
 
 
-@kernel(halves=True)
+@kernel()
 def unslice(x: Array, *, shape: Ints, axes: Ints, starts: Ints, stops: Ints, strides: Ints, out: Array) -> None:
     out.fill(0)
     np.copyto(out[window(out, axes, starts, stops, strides)], x)
@@ -51,14 +51,14 @@ def pad_rows(operands: Operands, result: tuple[int, ...], attributes: Mapping[st
     return has_rows(operands[0]) and attributes["before"][0] == attributes["after"][0] == 0
 
 
-@kernel(halves=True, rows=pad_rows)
+@kernel(rows=pad_rows)
 def pad(x: Array, *, before: Ints, after: Ints, value: float, out: Array) -> None:
     fill(out, value)
     inner = tuple(slice(i, i + extent) for extent, i in zip(x.shape, before, strict=True))
     np.copyto(out[(*inner, ...)], x)  # the ellipsis makes it an array for rank 0 too
 
 
-@kernel(halves=True, variadic_outputs=True, rows=along_other_axes)
+@kernel(variadic_outputs=True, rows=along_other_axes)
 def split(x: Array, *, sizes: Ints, axis: int, out: list[Array]) -> None:
     start = 0
     turned = x.swapaxes(0, axis)
@@ -71,7 +71,7 @@ def concat_rows(operands: Operands, result: tuple[int, ...], attributes: Mapping
     return attributes["axis"] % len(result) != 0 and each_operand(operands, result, attributes)
 
 
-@kernel(halves=True, rows=concat_rows)
+@kernel(rows=concat_rows)
 def concat(*xs: Array, axis: int, out: Array) -> None:
     np.concatenate(xs, axis, out)
 

@@ -18,14 +18,14 @@ COPY_BYTES: Final = 1 << 20
 """Bytes that are copied at a time, a multiple of every page size."""
 
 
-@kernel(halves=True, effects=(Effect(FILE, "writes", confined=True),))
+@kernel(effects=(Effect(FILE, "writes", confined=True),))
 def spill(x: Array, *, out: Array) -> None:
     for source, target in _parts(x, out):
         np.copyto(target, source)
         give_back(target)
 
 
-@kernel(halves=True, effects=(Effect(FILE, "reads", confined=True),))
+@kernel(effects=(Effect(FILE, "reads", confined=True),))
 def reload(x: Array, *, out: Array) -> None:
     expect(x)
     for source, target in _parts(x, out):
