@@ -58,12 +58,20 @@ def test_x86_multiplies_pairs_by_the_instruction_that_does_not_saturate(name: st
     assert counted(lines, "vpmaddubsw", "pmaddubsw", "vpmulld", "pmulld") == [0] * 4
 
 
-@pytest.mark.parametrize("name", [name for name, found in X86.items() if found.has_byte_products])
+WITH_VECTORS = [name for name, found in X86.items() if found.has_byte_products and not found.has_byte_tiles]
+
+
+@pytest.mark.parametrize("name", WITH_VECTORS)
 def test_sets_with_vnni_multiply_four_bytes_by_the_instruction_that_does_not_saturate(name: str):
     lines = instructions_of(name, UINT8)
     assert counted(lines, "vpdpbusd")[0] >= 4
     assert counted(lines, "vpdpbusds", "vpmaddubsw", "vpmulld", "vpmaddwd") == [0] * 4
     assert counted(lines, "{vex}")[0] == (counted(lines, "vpdpbusd")[0] if name == "avx_vnni" else 0)
+
+
+def test_tiles_of_bytes_multiply_codes_by_signed_bytes_without_vectors():
+    lines = instructions_of("amx_int8", UINT8)
+    assert counted(lines, "tdpbusd", "vpdpbusd", "tdpbf16ps") == [1, 0, 0]
 
 
 def test_neon_multiplies_four_bytes_by_dot_products_where_it_has_them():
