@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Collection, Mapping, Sequence
-from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +33,7 @@ from prograd_proto.lifespans import trains
 from prograd_proto.regular_files import open_regular
 from prograd_proto.spelling import closest
 from prograd_proto.text import to_text
+from prograd_proto.wording import own_version
 
 MOST_LENGTHS = 64
 """Upper bound on the row lengths of an entry."""
@@ -204,7 +204,7 @@ def compile_program(
         _require_sizes(symbol, size)
     sizes = {symbol: size for symbol, size in sizes.items() if symbol in known}
     program.format_version = FORMAT_VERSION
-    program.producer = f"prograd {version('prograd')}"
+    program.producer = f"prograd {own_version()}"
     only_sources(analyses)
     well_formed: set[bytes] = set()
     run_passes(program, passes.before("bind_dimensions"), after=after, well_formed=well_formed, analyses=analyses)

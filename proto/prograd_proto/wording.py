@@ -62,6 +62,15 @@ def install_hint(extra: str) -> str:
     return f'pip install "prograd[{extra}] @ {version["vcs"] + "+" if version else ""}{url}{revision}"'
 
 
+def own_version() -> str:
+    """Return the version of prograd; "unknown" if it runs from sources that nothing installed."""
+    metadata = import_module("importlib.metadata")
+    try:
+        return metadata.version("prograd")
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
 def _record() -> dict[str, Any] | None:
     """Return pip's record of the source; {} for an index, None for a prograd that pip did not install."""
     metadata = import_module("importlib.metadata")  # slow to import, and needed only for hints

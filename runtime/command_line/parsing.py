@@ -137,9 +137,9 @@ class _Version(argparse.Action):
     """The option --version, whose value is looked up on request: the look-up takes longer than parsing."""
 
     def __call__(self, parser: argparse.ArgumentParser, *more: object) -> NoReturn:
-        from importlib.metadata import version
+        from prograd_proto.wording import own_version
 
-        put(f"prograd {version('prograd')}")
+        put(f"prograd {own_version()}")
         parser.exit()
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,15 @@ def run(capsys: pytest.CaptureFixture[str], command: str, *words: str) -> tuple[
 )
 def test_what_is_mistyped_is_answered_in_the_same_words(capsys, command: str, words: list[str], sentence: str):
     assert run(capsys, command, *words) == (2, "", f"{command}: {sentence.format(command)}\n")
+
+
+def test_sources_that_nothing_installed_compile_and_name_no_version(monkeypatch: pytest.MonkeyPatch, capsys):
+    def nothing_installed(package: str) -> str:
+        raise metadata.PackageNotFoundError(package)
+
+    monkeypatch.setattr(metadata, "version", nothing_installed)
+    assert rich().compile(batch=4).desc.producer == "prograd unknown"
+    assert run_runtime(capsys, "--version") == (0, ["prograd unknown"], "")
 
 
 @each_command

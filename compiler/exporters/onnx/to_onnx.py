@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from compiler.errors import CompileError
@@ -32,6 +31,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.files import copy_of
 from prograd_proto.spelling import closest
+from prograd_proto.wording import own_version
 from runtime.runs.untrained import warn_of_initial_values
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _exported(
     outputs = [model.value(name, *walk.types[tensor]) for name, tensor in results.items()]
     for name, tensor in results.items():
         graph.node("Identity", [graph.plain(walk.values[tensor])], [name])
-    return finished(graph, inputs, outputs, program.name, f"prograd {version('prograd')}", _metadata(program, block))
+    return finished(graph, inputs, outputs, program.name, f"prograd {own_version()}", _metadata(program, block))
 
 
 def _raw_columns(graph: Graph, program: pb.ProgramDesc) -> RawColumns:

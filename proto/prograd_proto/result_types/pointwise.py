@@ -54,8 +54,8 @@ def where(condition: TensorType, a: TensorType, b: TensorType) -> TensorType:
     return TensorType(chosen.dtype, broadcast_shapes(condition.shape, chosen.shape))
 
 
-@rule
-def leaky_relu(x: TensorType, *, alpha: float) -> TensorType:
+@rule_of("leaky_relu", "elu")
+def one_of_a_scale(x: TensorType, *, alpha: float) -> TensorType:
     require_float(x)
     return x
 
@@ -65,12 +65,6 @@ def prelu(x: TensorType, slope: TensorType) -> TensorType:
     y = broadcast_type(x, slope, among=FLOATS)
     require(y == x, f"the slope does not broadcast to x but makes it {y}")
     return y
-
-
-@rule
-def elu(x: TensorType, *, alpha: float) -> TensorType:
-    require_float(x)
-    return x
 
 
 @rule
