@@ -202,6 +202,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.data("digits.safetensors", splits={"train": "train", "test": "test"}, shuffle=False, remainder="drop")
     program.training(epochs=2, evaluate="test")
     program.compile(batch=20).save("digits.pb", force=True)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     assert runtime(words("execute digits.pb -q --save trained.safetensors")) == 0
     return tmp_path
 
