@@ -182,7 +182,7 @@ def room(compiled):
     found = []
     for program in (compiled, with_room(compiled)):
         block, plan = block_of(program)
-        places = places_within(block, REFERENCE, plan, phases=phases_of(block, 2, large=0))
+        places = places_within(block, REFERENCE, plan, ways=phases_of(block, 2, large=0))
         times = [nanoseconds.get(block.ids[i], 0) for i in places.order]
         gain = gain_of(dependencies(touched_bytes(block, places)), times)
         found += [f"{places.arena_bytes / executor.footprint.arena:.2f}", gain]

@@ -84,13 +84,16 @@ def room_of(block: BlockAnalysis, tight: pb.MemoryPlan, threads: int, limit: int
     tight, plan = pb.MemoryPlan.FromString(tight.SerializeToString()), pb.MemoryPlan()
     plan.CopyFrom(tight)
     free_gain = _times_faster(waits_of(block), operations_of(block), threads)
-    phases = phases_of(block, threads, large=0)
-    tight_gain = gain = _gain(block, places_within(block, TARGET, tight, phases=phases), threads)
-    if phases is not None and free_gain * NEAR > tight_gain and not any(op.recompute_of for op in block.ops):
-        places = places_of(block, TARGET, phases=phases)
-        in_phases = _gain(block, places, threads)
-        if places.arena_bytes <= limit and in_phases * NEAR > tight_gain:
-            gain, plan.arena_bytes, plan.optimal = in_phases, places.arena_bytes, False
+    ways = phases_of(block, threads, large=0)
+    tight_gain = gain = _gain(block, places_within(block, TARGET, tight, ways=ways), threads)
+    if free_gain * NEAR > tight_gain and not any(op.recompute_of for op in block.ops):
+        placed = [places_of(block, TARGET, phases=phases) for phases in ways]
+        found = [(each.arena_bytes, _gain(block, each, threads)) for each in placed if each.arena_bytes <= limit]
+        fastest = max((faster for _, faster in found), default=tight_gain)
+        if fastest * NEAR > tight_gain:
+            plan.arena_bytes = min(arena for arena, faster in found if faster >= NEAR * fastest)
+            plan.optimal = False
+            gain = _gain(block, places_within(block, TARGET, plan, ways=ways), threads)
     return Room(plan, threads, gain, tight, tight_gain, max(free_gain, gain))
 
 

@@ -59,22 +59,23 @@ def shared_phases(
     return found if worth and any(len(shares) > 1 for shares in found) else None
 
 
-def phases_of(block: BlockAnalysis, threads: int, *, large: int = LARGE) -> list[int] | None:
-    """Return the number of the phase of each op of a static block, or None if sharing phases is not worth it.
+def phases_of(block: BlockAnalysis, threads: int, *, large: int = LARGE) -> list[list[int]]:
+    """Return ways to put the ops of a static block into phases, the fastest first; none if sharing is not worth it.
 
-    A block with transfers to the file has none: a thread of their own makes them.
+    Each way has the number of the phase of each op. In the second one updates come before the other ops that could be
+    in their phase, so that gradients die before others are made. A block with transfers to the file has no way: a
+    thread of their own makes them.
 
-    Args are as of `shared_phases`. Updates come before the other ops that could be in their phase, so that gradients
-    die before others are made.
+    Args are as of `shared_phases`.
     """
     if threads == 1 or any(map(is_transfer, set(block.op_types))):
-        return None
+        return []
     before = waits_of(block)
     if shared_phases(before, operations_of(block), threads, large=large) is None:
-        return None
+        return []
     fed = {name for name in block.parameter_names if name not in block.state_of}
     found = _late(levels(before), before, [not fed.isdisjoint(inputs) for inputs in block.inputs])
-    return [2 * phase + (stage != pb.STAGE_UPDATE) for phase, stage in zip(found, block.stages, strict=True)]
+    return [found, [2 * at + (stage != pb.STAGE_UPDATE) for at, stage in zip(found, block.stages, strict=True)]]
 
 
 def waits_of(block: BlockAnalysis) -> list[set[int]]:

@@ -98,16 +98,16 @@ def places_within(
     target: Target,
     plan: pb.MemoryPlan | None,
     pinned: Collection[str] = (),
-    phases: Sequence[int] | None = None,
+    ways: Sequence[Sequence[int]] = (),
 ) -> Places:
     """Return the memory of a step as it runs: in phases if the plan has the bytes for them, else op by op.
 
-    A plan does not know of pinned tensors. If the quick placement takes more than a plan that is possible, a longer
-    search follows.
+    `ways` are those to put ops into phases; the first one that fits is taken. A plan does not know of pinned tensors.
+    If the quick placement takes more than a plan that is possible, a longer search follows.
     """
-    if phases is not None and plan is not None:
+    for phases in ways if plan is not None else ():
         places = places_of(block, target, pinned, phases)
-        if places.arena_bytes <= plan.arena_bytes:
+        if plan is not None and places.arena_bytes <= plan.arena_bytes:
             return places
     places = places_of(block, target, pinned)
     if plan is None or not places.lower_bound <= plan.arena_bytes < places.arena_bytes:

@@ -103,15 +103,13 @@ def test_just_what_keeps_every_value_is_in_place(make):
 def test_in_phases_every_value_is_kept_in_whatever_order_the_ops_of_a_phase_run(make):
     rng, tried = np.random.default_rng(0), 0
     for block in bound_blocks(make()):
-        phases = phases_of(BlockAnalysis(block), 2, large=0)
-        if phases is None:
-            continue
-        pairs = pairs_of(block, phases=phases)
-        for _ in range(5):
-            assert keeps_every_value(block, pairs, in_phases(block, phases, rng.random(len(block.ops))))
-        before = waits_of(BlockAnalysis(block))
-        assert all(phases[j] < phases[i] for i, earlier in enumerate(before) for j in earlier)
-        tried += 1
+        for phases in phases_of(BlockAnalysis(block), 2, large=0):
+            pairs = pairs_of(block, phases=phases)
+            for _ in range(5):
+                assert keeps_every_value(block, pairs, in_phases(block, phases, rng.random(len(block.ops))))
+            before = waits_of(BlockAnalysis(block))
+            assert all(phases[j] < phases[i] for i, earlier in enumerate(before) for j in earlier)
+            tried += 1
     assert tried or "predict" in {entry.name for entry in make().entries}
 
 
@@ -121,8 +119,7 @@ def test_in_phases_every_value_is_kept_in_whatever_order_the_ops_of_a_phase_run(
 def test_any_training_keeps_every_value(program: Program, seed: int):
     block = bound_block(program.compile(rows=16).desc)
     assert keeps_every_value(block, pairs_of(block))
-    phases = phases_of(BlockAnalysis(block), 3, large=0)
-    if phases is not None:
+    for phases in phases_of(BlockAnalysis(block), 3, large=0):
         order = in_phases(block, phases, np.random.default_rng(seed).random(len(block.ops)))
         assert keeps_every_value(block, pairs_of(block, phases=phases), order)
 

@@ -159,7 +159,7 @@ def planned_within(budget: int) -> Compiled:
 def faster(block: pb.BlockDesc, plan: pb.MemoryPlan, threads: int) -> float:
     """All operations by those of the phases that the runtime shares, each as long as its longest share."""
     analysis = BlockAnalysis(block)
-    places = places_within(analysis, REFERENCE, plan, phases=phases_of(analysis, threads, large=0))
+    places = places_within(analysis, REFERENCE, plan, ways=phases_of(analysis, threads, large=0))
     before, costs = dependencies(touched_bytes(analysis, places)), operations_of(analysis)
     costs = [costs[i] for i in places.order]
     phases = shared_phases(before, costs, threads, large=0)
@@ -182,7 +182,7 @@ def test_any_program_keeps_its_limit_and_its_bits_and_gains_no_less(program: Pro
         assert 1 <= room.tight_gain <= room.gain <= min(threads, room.free_gain)
         assert faster(block, plan, threads) == room.gain, "what is said is true of the block as it is written"
         analysis = BlockAnalysis(block)
-        places = places_within(analysis, REFERENCE, plan, phases=phases_of(analysis, threads, large=0))
+        places = places_within(analysis, REFERENCE, plan, ways=phases_of(analysis, threads, large=0))
         placed = [Placed(b.nbytes, b.start, b.stop, offset) for b, offset in places.in_arena if b.nbytes]
         assert is_safe(placed, plan.arena_bytes)
         assert plan.lower_bound == tight.lower_bound

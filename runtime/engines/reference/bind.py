@@ -92,7 +92,7 @@ def bind(
     around: Around = NOTHING,
     pinned: Sequence[str] = (),
     plan: pb.MemoryPlan | None = None,
-    phases: Sequence[int] | None = None,
+    ways: Sequence[Sequence[int]] = (),
     memory: Callable[[int], Array] = aligned_bytes,
     file: Callable[[int], Array] = no_file,
 ) -> BoundBlock:
@@ -104,12 +104,12 @@ def bind(
         around: the program and the run.
         pinned: tensors that must keep their values to the end of a step, besides fetches and updates.
         plan: the bytes that a step may take; tensors that are pinned take more.
-        phases: for each op the number of its phase, if threads share phases and the plan has the bytes for it.
+        ways: ways to put ops into phases, of which the first is taken that the plan has the bytes for.
         memory: returns at least the given number of aligned bytes for the arena.
         file: returns at least the given number of bytes for spilled tensors; not called if there are none.
     """
     states_of = {p.tensor: states[p.state] for p in block.parameters if p.WhichOneof("source") == "state"}
-    return _bind(BlockAnalysis(block, around.find), states_of, around, pinned, plan, phases, memory, file)
+    return _bind(BlockAnalysis(block, around.find), states_of, around, pinned, plan, ways, memory, file)
 
 
 def _bind(
@@ -118,13 +118,13 @@ def _bind(
     around: Around,
     pinned: Sequence[str] = (),
     plan: pb.MemoryPlan | None = None,
-    phases: Sequence[int] | None = None,
+    ways: Sequence[Sequence[int]] = (),
     memory: Callable[[int], Array] = aligned_bytes,
     file: Callable[[int], Array] = no_file,
 ) -> BoundBlock:
     """Bind a block whose parameters have these arrays, except those that lie in the arena."""
     block = written.desc
-    places = places_within(written, REFERENCE, None if pinned else plan, pinned, phases)
+    places = places_within(written, REFERENCE, None if pinned else plan, pinned, ways)
     scratch, aliases = places.scratch, places.aliases
     arena = memory(places.arena_bytes)
     beside = file(places.file_bytes) if places.file_bytes else arena

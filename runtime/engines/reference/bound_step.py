@@ -39,7 +39,7 @@ def bind_step(
     fetch: Sequence[str],
     memory: Memory,
     around: Around = NOTHING,
-    phases: Sequence[int] | None = None,
+    ways: Sequence[Sequence[int]] = (),
 ) -> BoundStep:
     """Place and bind an entry that also fetches the tensors named in `fetch`; its states are updated in the arrays."""
     block = bound.block
@@ -49,7 +49,7 @@ def bind_step(
         around=around,
         pinned=fetch,
         plan=bound.plan,
-        phases=phases,
+        ways=ways,
         memory=memory.arena,
         file=memory.file,
     )

@@ -37,8 +37,8 @@ class ReferenceEngine:
     def needs(self, bound: BoundEntry) -> Footprint:
         """Return the bytes of the step as it would be placed now."""
         block = BlockAnalysis(bound.block, BlockAnalyses(self._program).__getitem__)
-        phases = phases_of(block, 1 if self._options.schedule == "fifo" else self.threads)
-        places = places_within(block, REFERENCE, bound.plan, phases=phases)
+        ways = phases_of(block, 1 if self._options.schedule == "fifo" else self.threads)
+        places = places_within(block, REFERENCE, bound.plan, ways=ways)
         return Footprint(places.arena_bytes, places.file_bytes)
 
     def explain(self, bound: BoundEntry, after: str | None = None) -> Iterator[str]:

@@ -62,8 +62,8 @@ def prepare(
     around = Around(program.blocks, program.locations, manner.check_nan, inside)
     block = BlockAnalysis(bound.block, around.find)
     large = LARGE if manner.large is None else manner.large
-    phases = phases_of(block, manner.threads, large=large)
-    step = bind_step(bound, states, fetch, memory, around, phases)
+    ways = phases_of(block, manner.threads, large=large)
+    step = bind_step(bound, states, fetch, memory, around, ways)
     watch = None
     if manner.check_nan:
         from runtime.engines.nan_watch import NanWatch, WatchedOp
