@@ -186,4 +186,7 @@ def _cost_of_partition(target: Target, bits: int, shape: ProductShape, partition
 
 def plan_of(target: Target, bits: int, shape: ProductShape, m: int, n: int, k: int) -> MatmulPlan:
     """Return the plan for a part of these sizes."""
-    return plan_product(target, bits, m, n, k, shape.left, shape.right, shape.packed, of_pairs=shape.of_pairs)
+    left, right, packed = shape.left, shape.right, shape.packed
+    return plan_product(
+        target, bits, m, n, k, left, right, packed, of_pairs=shape.of_pairs, reads_pairs=shape.reads_pairs
+    )

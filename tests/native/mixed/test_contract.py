@@ -41,6 +41,12 @@ KINDS = ("normal", "tiny", "edge", "any")
 """Ordinary numbers, such with denormal products, products and sums around 2^-126 and 2^-150, and any bits."""
 
 
+def require_equal_bits(name: str, found: Array, wanted: Array) -> None:
+    """Fail if an instruction set gives other bits; NaNs are equal."""
+    same = (found.view("u4") == wanted.view("u4")) | (np.isnan(found) & np.isnan(wanted))
+    assert same.all(), f"{name}: {(~same).sum()} of {same.size} differ"
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -55,5 +61,32 @@ def test_bits_are_those_of_the_contract(tmp_path: Path, shape: tuple[int, int, i
     wanted = product(a, b, SHAPES[shape])
     for name in SETS:
         found = np.asarray(prograd.load(tmp_path / "p.pb", engine=f"native.{name}").predict({"a": a, "b": b})["y"])
-        same = (found.view("u4") == wanted.view("u4")) | (np.isnan(found) & np.isnan(wanted))
-        assert same.all(), f"{name}: {(~same).sum()} of {same.size} differ"
+        require_equal_bits(name, found, wanted)
+
+
+FEW_ROWS = [(1, 66, 80), (2, 488, 33), (3, 1040, 20), (4, 1536, 17), (1, 1944, 16)]
+"""Rows, depth and columns; the last groups of blocks are whole, or have a few pairs or less than a vector."""
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("stored", ["bfloat16", "float32", "columns"])
+@pytest.mark.parametrize("shape", FEW_ROWS, ids=str)
+def test_few_rows_by_weights_as_they_lie_have_the_bits_of_the_contract(
+    tmp_path: Path, shape: tuple[int, int, int], stored: str, kind: str
+) -> None:
+    """Weights are read along the depth, stored as bfloat16 or rounded where they are read; so are rows or columns."""
+    m, k, n = shape
+    rng = np.random.default_rng([m, k, n, KINDS.index(kind)])
+    a, w = numbers(rng, (m, k), kind), numbers(rng, (n, k), kind)
+    program = Program("product")
+    x = program.input("a", "bfloat16", (k, m) if stored == "columns" else (m, k))
+    of_weights = program.input("w", "float32" if stored == "float32" else "bfloat16", w.shape)
+    y = ops.cast(of_weights, dtype="bfloat16") if stored == "float32" else of_weights
+    program.outputs(y=ops.matmul(x, y, transpose_a=stored == "columns", transpose_b=True))
+    program.compile().save(tmp_path / "p.pb")
+    wanted, feeds = product(a, w.T), {"a": a.T.copy() if stored == "columns" else a, "w": w}
+    for name in SETS:
+        for threads in (1, 2):
+            run = prograd.load(tmp_path / "p.pb", engine=f"native.{name}", threads=threads)
+            require_equal_bits(name, np.asarray(run.predict(feeds)["y"]), wanted)

@@ -6,6 +6,7 @@ plan      the partition of a product for registers and caches, from shapes and t
 tile      a tile of two matrices, by the micro-kernel of `kernels.tiles`
 packing   copies of blocks of operands, which the tile reads without conflicts
 streamed  few rows times a right operand that is read row by row
+few_pairs  few rows of pairs times a right operand that is read along the depth
 loops     the loops around the tile
 """
 

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import minimum, where
-from runtime.codegen.kernels.matmul.matrix import Matrix, Operand
+from runtime.codegen.kernels.matmul.few_pairs import FewPairs
+from runtime.codegen.kernels.matmul.matrix import Matrix, Operand, PairedMatrix
 from runtime.codegen.kernels.matmul.packing import packed_left, packed_right
 from runtime.codegen.kernels.matmul.plan import SUMS_GAP, MatmulPlan, shares
 from runtime.codegen.kernels.matmul.streamed import Streamed
@@ -96,6 +97,10 @@ def product(
         assert partial is not None, "the result needs a place"
         epilogue = stored(partial)
     vector = element.of(plan.lanes)
+    if plan.reads_pairs:
+        assert epilogue is not None, "sums of all blocks of the depth stay in registers"
+        _product_of_few_pairs(f, plan, vector, (m, n, k), left, right, epilogue, scratch)
+        return
     if plan.is_streamed:
         _streamed_product(f, plan, vector, (m, n, k), left, right, epilogue, partial, scratch)
         return
@@ -142,6 +147,27 @@ def _streamed_product(
                 continue
             with f.when(f.index(p) >= k - plan.depth):
                 streamed.finish(at, j, epilogue)
+
+
+def _product_of_few_pairs(
+    f: Function,
+    plan: MatmulPlan,
+    vector: Type,
+    size: tuple[int, int, int],
+    left: Operand,
+    right: Operand,
+    epilogue: Epilogue,
+    scratch: Value | None,
+) -> None:
+    """Write a product of few rows of pairs; see `few_pairs`."""
+    assert scratch is not None, "the copy of the left operand needs a place"
+    assert isinstance(right, PairedMatrix), "the right operand consists of pairs"
+    m, n, k = size
+    few = FewPairs(f, vector, m, k, plan.depth, scratch)
+    few.copy(left)
+    for j, columns in in_blocks(f, n, plan.lanes):
+        for r, x in enumerate(few.columns(right.moved(0, j), columns)):
+            epilogue(x, r, j, columns)
 
 
 class _BlockTiles:

@@ -29,7 +29,7 @@ def packed_left(
     if source.column == 1:
         copy = Matrix(to, apart[0], 1)
         for i in f.range(0, rows):
-            for p, count in pieces(f, depth, lanes if _has_vectors(source) else 0, VECTORS_PER_ITERATION):
+            for p, count in pieces(f, depth, lanes if has_vectors(source) else 0, VECTORS_PER_ITERATION):
                 f.store(source.along_row(i, p, count), copy.at, i * copy.row + p)
         return copy
     if f.target.has_matrix_tiles and isinstance(source, PairedMatrix):
@@ -100,7 +100,7 @@ def packed_right(
         _panel(f, source.moved(0, whole), to + whole * most, depth, columns - whole, width, vector)
 
 
-def _has_vectors(source: Operand) -> bool:
+def has_vectors(source: Operand) -> bool:
     """Return True if vectors along the depth can be read."""
     return not isinstance(source, PairedMatrix) or source.has_vectors
 
@@ -115,7 +115,7 @@ def _panel(f: Function, source: Operand, to: Value, depth: Index, columns: int, 
             for j in range(0, columns, lanes):
                 f.store(source.along_row(p, j, lanes, min(lanes, columns - j)), to, p * width + j)
         return
-    for p, count in pieces(f, depth, lanes if source.row == 1 and _has_vectors(source) else 0):
+    for p, count in pieces(f, depth, lanes if source.row == 1 and has_vectors(source) else 0):
         if count:
             _squares(f, source.moved(p, 0), to + p * width, columns, width, vector)
             continue

@@ -89,6 +89,8 @@ class MatmulPlan(NamedTuple):
         of_pairs: True if an element is a pair of bfloat16, and the depth a number of pairs.
         is_widened: True if copies have the elements of pairs as float32.
         is_streamed: True if the right operand is read row by row; then `right_scratch` is memory for sums.
+        reads_pairs: True if pairs of the right operand are read as they lie along the depth; `left_scratch` is memory
+            for the elements of the left one.
     """
 
     rows: int
@@ -105,6 +107,7 @@ class MatmulPlan(NamedTuple):
     of_pairs: bool = False
     is_widened: bool = False
     is_streamed: bool = False
+    reads_pairs: bool = False
 
     @property
     def elements(self) -> int:
@@ -143,6 +146,7 @@ def plan_product(
     computed: tuple[bool, bool] = (False, False),
     *,
     of_pairs: bool = False,
+    reads_pairs: bool = False,
 ) -> MatmulPlan:
     """Partition a product of m x k by k x n for registers and caches.
 
@@ -156,7 +160,10 @@ def plan_product(
         right: strides of the right operand.
         computed: whether the left and the right operand are computed where they are packed, so that they are packed.
         of_pairs: True if an element is a pair of bfloat16.
+        reads_pairs: True for few rows of pairs by an operand that is read as it lies, see `ProductShape.reads_pairs`.
     """
+    if reads_pairs:
+        return _plan_few_pairs(target, bits, m, n, k)
     if not of_pairs and is_streamed(bits, m, n, k, right):
         return _plan_streamed(target, bits, m, n, k, left, computed[0])
     return _plan_tiles(target, bits, m, n, k, left, right, computed, of_pairs=of_pairs)
@@ -209,6 +216,14 @@ def _plan_tiles(
 def is_streamed(bits: int, m: int, n: int, k: int, right: tuple[int, int]) -> bool:
     """Return True for few rows times a matrix whose rows have at least a page, which is read once, row by row."""
     return m <= MOST_FEW_ROWS and k >= MIN_STREAMED_DEPTH and right[1] == 1 and n * bits // 8 >= PAGE_BYTES
+
+
+def _plan_few_pairs(target: Target, bits: int, m: int, n: int, k: int) -> MatmulPlan:
+    """Partition a product of few rows of pairs: a vector of columns goes over the whole depth."""
+    lanes, depths, copied = target.lanes(bits), -(-k // MAX_CHAIN_DEPTH), _up(2 * m * k, 16)
+    return MatmulPlan(
+        m, 1, lanes, depths, depth_of_block(k), m, n, True, False, copied, 0, of_pairs=True, reads_pairs=True
+    )
 
 
 def _plan_streamed(

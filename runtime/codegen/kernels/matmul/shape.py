@@ -14,6 +14,7 @@ from runtime.codegen.costs import (
     SHARED_PANELS_GAIN,
 )
 from runtime.codegen.kernels.nest import Nest
+from runtime.codegen.kernels.pair_products import GROUP_PAIRS
 from runtime.codegen.machine import NOMINAL_LANES
 
 MIN_ROWS_PER_WEIGHT_ROW: Final = 2
@@ -81,6 +82,12 @@ class ProductShape(NamedTuple):
             return self.computed
         in_words = self.left[1] == 1 and self.left[0] % 2 == 0 and self.depth % 2 == 0
         return self.computed[0] or not in_words, True
+
+    @property
+    def reads_pairs(self) -> bool:
+        """True for few rows of pairs by an operand that is read as it lies: whole pairs, contiguous along the depth."""
+        is_whole = self.of_pairs and self.depth % 2 == 0 and self.k >= GROUP_PAIRS
+        return is_whole and self.m <= MOST_FEW_ROWS and self.right[0] == 1 and self.depth * self.n >= LEAST_WEIGHTS
 
     @property
     def is_of_weights(self) -> bool:
