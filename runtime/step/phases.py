@@ -63,8 +63,9 @@ def phases_of(block: BlockAnalysis, threads: int, *, large: int = LARGE) -> list
     """Return ways to put the ops of a static block into phases, the fastest first; none if sharing is not worth it.
 
     Each way has the number of the phase of each op. In the second one updates come before the other ops that could be
-    in their phase, so that gradients die before others are made. A block with transfers to the file has no way: a
-    thread of their own makes them.
+    in their phase, so that gradients die before others are made. The last two have the orders of the first two, with a
+    phase for each op: they take the least memory, and ops wait for the bytes that they share. A block with transfers to
+    the file has no way: a thread of their own makes them.
 
     Args are as of `shared_phases`.
     """
@@ -75,7 +76,8 @@ def phases_of(block: BlockAnalysis, threads: int, *, large: int = LARGE) -> list
         return []
     fed = {name for name in block.parameter_names if name not in block.state_of}
     found = _late(levels(before), before, [not fed.isdisjoint(inputs) for inputs in block.inputs])
-    return [found, [2 * at + (stage != pb.STAGE_UPDATE) for at, stage in zip(found, block.stages, strict=True)]]
+    ways = [found, [2 * at + (stage != pb.STAGE_UPDATE) for at, stage in zip(found, block.stages, strict=True)]]
+    return [*ways, *map(_one_by_one, ways)]
 
 
 def waits_of(block: BlockAnalysis) -> list[set[int]]:
@@ -94,6 +96,13 @@ def waits_of(block: BlockAnalysis) -> list[set[int]]:
             for i, (op_type, inputs, outputs) in enumerate(columns)
         ]
     )
+
+
+def _one_by_one(phases: Sequence[int]) -> list[int]:
+    """Return phases of one op each, in the order of these."""
+    order = sorted(range(len(phases)), key=phases.__getitem__)
+    places = dict(zip(order, range(len(order)), strict=True))
+    return [places[i] for i in range(len(phases))]
 
 
 def _late(phases: list[int], before: Sequence[Collection[int]], reads_rows: Sequence[bool]) -> list[int]:
