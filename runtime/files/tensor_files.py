@@ -26,6 +26,9 @@ from runtime.memory.limit import NO_LIMIT, MemoryLimit
 if TYPE_CHECKING:
     from zipfile import ZipFile  # slow to import
 
+PART_BYTES: Final = 1 << 20
+"""Bytes of an array that are compared with a file at a time."""
+
 MAX_ARRAY_BYTES: Final = 1 << 36
 """Upper bound in bytes on an array that is read, 64 GiB: a compressed file may claim any size."""
 
@@ -81,7 +84,8 @@ def has_safetensors(path: str | os.PathLike[str], tensors: Mapping[str, Array], 
             if stream.read(len(header)) != header:
                 return False
             arrays = (as_little(tensors[name]).reshape(-1).view(np.uint8).data for name in names)
-            return all(memoryview(stream.read(len(array))) == array for array in arrays) and not stream.read(1)
+            parts = (array[i : i + PART_BYTES] for array in arrays for i in range(0, len(array), PART_BYTES))
+            return all(stream.read(len(part)) == bytes(part) for part in parts) and not stream.read(1)
     except OSError:
         return False
 

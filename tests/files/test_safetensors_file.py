@@ -15,6 +15,7 @@ from subjects.small_programs import save as save_program
 import runtime
 from compiler import Program, from_file, ops, sgd
 from runtime.errors import Damaged
+from runtime.files import tensor_files
 from runtime.files.file_reader import FileReader
 from runtime.files.tensor_files import read_arrays, read_safetensors
 
@@ -189,3 +190,20 @@ def test_initial_values_that_changed_leave_zeros_and_one_sentence(tmp_path):
     assert not run.states.arrays["w"].any()
     with pytest.raises(runtime.DataError, match="the file's SHA-256 is "):
         run.events()
+
+
+def test_a_file_has_arrays_only_if_every_part_of_their_bytes_is_equal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tensor_files, "PART_BYTES", 16)
+    path, arrays = tmp_path / "w.safetensors", {"a": np.arange(9, dtype="f4"), "b": np.arange(4, dtype="f4")}
+    tensor_files.write_safetensors(path, arrays, {}, force=False)
+    assert tensor_files.has_safetensors(path, arrays, {})
+    for name, i in (("a", 0), ("a", 8), ("b", 3)):
+        others = {key: array.copy() for key, array in arrays.items()}
+        others[name][i] += 1
+        assert not tensor_files.has_safetensors(path, others, {})
+    content = path.read_bytes()
+    for changed in (content[:-1], content + b"\0"):
+        path.write_bytes(changed)
+        assert not tensor_files.has_safetensors(path, arrays, {})

@@ -92,7 +92,7 @@ class StoredStates:
     def _state(self, name: str, shape: tuple[int, ...], key: str, *, of_codes: bool) -> Value:
         """Return a weight: as the folder stores it, or as float32 if it is trained."""
         if name in self._program.states or f"{name}.{CODES}" in self._program.states:
-            return self._program.tensor(name) if name in self._program.tensors else self._program.state(name)
+            return self._program.tensor(name)
         places = self._places
         is_resized = of_codes and shape[0] != places.codes
         there = self._weights.require(key, (places.codes, *shape[1:]) if is_resized else shape)
