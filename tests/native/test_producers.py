@@ -242,3 +242,13 @@ def test_the_slot_is_lowered_for_every_instruction_set(instructions: str):
     assert step.groups[-1].name == "rms_norm+matmul"
     kernels = [kernel for kernel in step.kernels if kernel is not None]
     assert all(str(module) for module in emit(step.target, kernels, step.steps).modules)
+
+
+@every_target
+@pytest.mark.parametrize(("m", "k", "n"), [(32, 256, 64), (4, 256, 64), (65, 131, 37)])
+def test_a_scalar_from_memory_scales_an_operand_where_it_is_packed(m: int, k: int, n: int, target: Target):
+    def scaled(x: Value, scale: Value, w: Value) -> list[Value]:
+        return [matmul(x * scale, w)]
+
+    operands = [numbers(m, k), np.float32(1.5) * np.ones((), "float32"), numbers(k, n)]
+    check(scaled, operands, target, NEAR)

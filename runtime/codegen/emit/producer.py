@@ -100,9 +100,8 @@ def _streams(context: KernelContext, kernel: GroupKernel) -> list[Stream]:
     found: list[Stream] = []
     for name in dict.fromkeys(x for node in kernel.group.prologue for x in node.inputs if x in context.addresses):
         type = kernel.types[name]
-        elements = type.static_shape[-1] if type.static_shape else 1
-        is_contiguous = row_strides(kernel.layout(name), type.static_shape) == (elements, 1)
-        if elements in (columns, columns / 2) and is_contiguous:
+        elements = type.static_shape[-1] if type.static_shape else 0
+        if elements in (columns, columns / 2) and row_strides(kernel.layout(name), type.static_shape) == (elements, 1):
             found.append(Stream(context.addresses[name], elements, columns // elements))
     return found
 
