@@ -20,7 +20,6 @@ import numpy as np
 
 from compiler import Program, he_normal, ops, sgd, zeros
 from compiler.build.compiled import Compiled
-from compiler.passes.plan_memory import block_buffers
 from compiler.planning.touched_bytes import touched_bytes
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses
@@ -29,7 +28,7 @@ from runtime.engines.reference.bind import bind
 from runtime.engines.reference.target import REFERENCE
 from runtime.placement import aligned
 from runtime.runs.run import Run
-from runtime.step import dependencies, places_within
+from runtime.step import dependencies, places_of, places_within
 from runtime.step.phases import longest_way, phases_of, shared_phases, waits_of
 
 ROUNDS = 25
@@ -186,7 +185,7 @@ def room(compiled):
         times = [nanoseconds.get(block.ids[i], 0) for i in places.order]
         gain = gain_of(dependencies(touched_bytes(block, places)), times)
         found += [f"{places.arena_bytes / executor.footprint.arena:.2f}", gain]
-    nothing_shared = sum(aligned(buffer.nbytes) for buffer in block_buffers(block))
+    nothing_shared = sum(aligned(buffer.nbytes) for buffer, _ in places_of(block, REFERENCE).in_arena)
     gain = gain_of(waits_of(block), [nanoseconds.get(id, 0) for id in block.ids])
     return [*found, f"{nothing_shared / executor.footprint.arena:.2f}", gain]
 

@@ -13,9 +13,9 @@ from typing import Final
 
 from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks import BlockAnalyses, BlockAnalysis, question
-from runtime.placement import QUICK, THOROUGH, Buffer, Effort
-from runtime.step import Places, aliases_of, buffers_of, places_of, scratch_of, spilled_of
+from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
+from runtime.placement import QUICK, THOROUGH, Effort
+from runtime.step import Places, places_of
 from runtime.target import TARGET
 
 MOST_BYTES: Final = 1 << 62
@@ -53,15 +53,3 @@ def plan_from(places: Places) -> pb.MemoryPlan:
         optimal=places.optimal,
         file_bytes=places.file_bytes,
     )
-
-
-@question(of_blocks=True)
-def block_buffers(block: BlockAnalysis) -> list[Buffer]:
-    """Return the buffers of a static block; scratch is included, and the memory of blocks inside ops is scratch."""
-    scratch = [[(name, type.nbytes) for name, type in row] for row in scratch_of(block, TARGET)]
-    return buffers_of(block, aliases_of(block, TARGET), scratch)
-
-
-def spilled_buffers(block: BlockAnalysis) -> list[Buffer]:
-    """Return the buffers of a static block that are in the file beside the arena."""
-    return spilled_of(block, aliases_of(block, TARGET))

@@ -113,7 +113,12 @@ def leaves_no_copy(new_value: bool, lasts: bool) -> bool:
 
 
 class _Reads(NamedTuple):
-    """By value, the last time at which it is read, and the op that alone reads it then; -1 if several do."""
+    """The last read of each value.
+
+    Attributes:
+        time: by value, the time of the last read.
+        reader: by value, the only op that reads it at that time; -1 if several ops or the end of the step do.
+    """
 
     time: dict[str, float]
     reader: dict[str, int]

@@ -105,12 +105,14 @@ def places_within(
     `ways` are those to put ops into phases; the first one that fits is taken. A plan does not know of pinned tensors.
     If the quick placement takes more than a plan that is possible, a longer search follows.
     """
-    for phases in ways if plan is not None else ():
+    if plan is None:
+        return places_of(block, target, pinned)
+    for phases in ways:
         places = places_of(block, target, pinned, phases)
-        if plan is not None and places.arena_bytes <= plan.arena_bytes:
+        if places.arena_bytes <= plan.arena_bytes:
             return places
     places = places_of(block, target, pinned)
-    if plan is None or not places.lower_bound <= plan.arena_bytes < places.arena_bytes:
+    if not places.lower_bound <= plan.arena_bytes < places.arena_bytes:
         return places
     from runtime.placement.placement import THOROUGH
 

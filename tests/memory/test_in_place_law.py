@@ -1,4 +1,4 @@
-"""What is written in place, compared with a model of memory cell by cell: as much as keeps every value."""
+"""Outputs in place, compared with a model of memory by cells: all that keep every value are in place, and no others."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def in_phases(block: pb.BlockDesc, phases: Sequence[int], draws: Sequence[float]
 
 
 def is_refused_by_choice(block: pb.BlockDesc, pairs: Pairs, i: int, output: int, position: int) -> bool:
-    """Whether a pair that would keep every value has no place beside the others, or would make a copy of a state."""
+    """Return True if another pair of the op excludes this one, or if this one would need a copy of a state."""
     if any(output == written or position == read for written, read in pairs[i]):
         return True
     analysis = BlockAnalysis(block)

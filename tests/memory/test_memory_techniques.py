@@ -9,13 +9,13 @@ from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import pytest
+from subjects.budgets import block_buffers
 from subjects.hazards import buffers_apart, nothing_in_place
 from subjects.steps import Stepper, bound_blocks, same_bits
 
 from compiler import Program, adam, constant, global_norm, ops, sgd, warmup_cosine
 from compiler.errors import LimitError
 from compiler.passes.pipeline import PASSES
-from compiler.passes.plan_memory import block_buffers
 from compiler.passes.run_passes import run_passes
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.memory import Placed, collide
 from oracles.poison import Poisoned
-from subjects.budgets import deep, normalised, placed_of
+from subjects.budgets import deep, normalised, placed_of, spilled_buffers
 from subjects.commands import run_compiler as run
 from subjects.random_training import training_programs
 from subjects.steps import Oracle, Stepper, bound_block, bound_blocks, same_bits
@@ -21,7 +21,7 @@ from compiler import Program, adam, constant, global_norm, momentum, ops
 from compiler.analyses.step_graph import step_graph
 from compiler.build.compiled import Compiled
 from compiler.errors import LimitError
-from compiler.passes.plan_memory import plan_of, spilled_buffers
+from compiler.passes.plan_memory import plan_of
 from compiler.passes.verify import verify
 from compiler.planning.prefetch import prefetch
 from compiler.planning.rematerialise import lower

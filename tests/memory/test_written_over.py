@@ -1,4 +1,4 @@
-"""What is written over what in small programs: states, views, constants, operands that are read again."""
+"""Outputs that overwrite operands in small programs: states, views, constants, and operands that are read again."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from oracles.poison import Poisoned
+from subjects.budgets import block_buffers
 from subjects.hazards import nothing_in_place
 from subjects.random_training import training_programs
 from subjects.steps import Oracle, Stepper, bound_blocks, same_bits
@@ -16,7 +17,6 @@ from compiler.analyses.step_graph import step_graph
 from compiler.build.compiled import Compiled
 from compiler.passes.order_ops import CANDIDATES, as_written
 from compiler.passes.pipeline import PASSES
-from compiler.passes.plan_memory import block_buffers
 from compiler.passes.run_passes import run_passes
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from subjects.budgets import block_buffers
 
 from compiler import CompileError, Program, constant, ops, sgd
 from compiler.passes.bind_dimensions import bind_dimensions, only_sources, symbols_of
 from compiler.passes.eliminate_dead_ops import eliminate_dead_ops
 from compiler.passes.list_operators import list_operators
 from compiler.passes.order_ops import order_ops
-from compiler.passes.plan_memory import block_buffers, plan_memory, plan_of
+from compiler.passes.plan_memory import plan_memory, plan_of
 from compiler.passes.simplify import simplify
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb

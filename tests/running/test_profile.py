@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from subjects.budgets import block_buffers
 from subjects.commands import fields
 from subjects.small_programs import linear, rich, save
 from subjects.steps import Stepper, bound_block
 
 from compiler import Program, constant, ops
-from compiler.passes.plan_memory import block_buffers
 from prograd_proto.blocks import BlockAnalysis
 from runtime.__main__ import main
 from runtime.commands import profile as profiling

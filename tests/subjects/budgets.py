@@ -9,7 +9,8 @@ from compiler.train.optimizers import Optimizer
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis
 from runtime.engines.reference.target import REFERENCE
-from runtime.step import places_within
+from runtime.placement import Buffer
+from runtime.step import aliases_of, buffers_of, places_within, scratch_of, spilled_of
 
 
 def deep(optimizer: Optimizer | None = None, *, depth: int = 8, width: int = 8) -> Program:
@@ -44,3 +45,14 @@ def placed_of(block: pb.BlockDesc, plan: pb.MemoryPlan) -> list[Placed]:
     places = places_within(BlockAnalysis(block), REFERENCE, plan)
     assert places.arena_bytes == plan.arena_bytes
     return [Placed(b.nbytes, b.start, b.stop, offset) for b, offset in places.in_arena if b.nbytes]
+
+
+def block_buffers(block: BlockAnalysis) -> list[Buffer]:
+    """The buffers of the arena of a step; the memory of blocks inside ops is scratch."""
+    scratch = [[(name, type.nbytes) for name, type in row] for row in scratch_of(block, REFERENCE)]
+    return buffers_of(block, aliases_of(block, REFERENCE), scratch)
+
+
+def spilled_buffers(block: BlockAnalysis) -> list[Buffer]:
+    """The buffers of the file beside the arena."""
+    return spilled_of(block, aliases_of(block, REFERENCE))

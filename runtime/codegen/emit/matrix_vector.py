@@ -46,7 +46,7 @@ With shorter columns one row after the other is faster, as the hardware prefetch
 
 
 class _Tile(NamedTuple):
-    """What one pass over the depth computes: its sums stay in registers.
+    """The rows and columns of a product whose sums stay in registers during one pass over the depth.
 
     Attributes:
         rows: rows of the left operand.
