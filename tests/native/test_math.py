@@ -6,7 +6,7 @@ import re
 import mpmath
 import numpy as np
 import pytest
-from native.building import every_target, pointwise
+from native.building import HERE, every_target, pointwise
 
 from runtime.codegen import math
 from runtime.codegen.ir import FLOAT32, FLOAT64, INT32, INT64, Module, pointer
@@ -132,6 +132,25 @@ def test_small_results_fade_and_small_operands_count(target, dtype):
     np.testing.assert_allclose(got[0], np.log(x.astype(dtype)), rtol=1e-6)
     for y in got[1:4]:
         assert (np.abs(y - x) <= least).all()
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_powers_scaled_by_an_instruction_have_the_bits_of_those_scaled_by_additions(dtype):
+    by_instruction, by_additions = target("avx512"), target("avx2")
+    if by_instruction.name not in HERE:
+        pytest.skip("this machine has no AVX-512")
+    info, rng = np.finfo(dtype), np.random.default_rng(11)
+    limits = [np.log(float(limit)) for limit in (info.smallest_subnormal, info.tiny, info.max)]
+    near = [rng.uniform(limit - 2, limit + 2, 400) for limit in limits]
+    x = np.concatenate([*near, rng.uniform(-3, 3, 200), SPECIAL])
+    with np.errstate(over="ignore"):
+        x = np.concatenate([x, x / np.log(2)]).astype(dtype)
+    words = [math.exp, math.exp2, math.erfc]
+    ours, theirs = (pointwise(t, words, np.dtype(dtype), x) for t in (by_instruction, by_additions))
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(one, other)  # NaN equals NaN
+        assert (np.signbit(one) == np.signbit(other))[~np.isnan(one)].all()
+    assert any(0 < y < info.tiny for y in ours[0])
 
 
 @every_target

@@ -47,11 +47,17 @@ LEAST_NORMAL: Final = {32: -87.0, 64: -708.0}
 
 MANTISSA: Final = {32: 23, 64: 52}
 
+SCALED_BITS: Final = 512
+"""Bits of the vectors that one instruction of AVX-512 multiplies by powers of two."""
+
+ROUNDING_OF_THE_MODE: Final = 4
+"""The operand of an instruction of AVX-512 that rounds as the processor's mode says: to the nearest."""
+
 
 def exp(x: Value) -> Value:
     """Return the exponential function; at most 1.0 and 1.0 ulp."""
-    whole, r = _split(x)
-    return _scaled(1 + _expm1_near(r), whole, x, LN2)
+    n, whole, r = _split(x)
+    return _scaled(1 + _expm1_near(r), (n, whole), x, LN2)
 
 
 def exp_below(x: Value) -> Value:
@@ -69,7 +75,7 @@ def exp_below(x: Value) -> Value:
 
 def exp_beside_one(x: Value) -> Value:
     """Return `exp` for a sum with a number near 1: results below the normal numbers may be others just as small."""
-    whole, r = _split(x, LEAST_NORMAL)
+    _, whole, r = _split(x, LEAST_NORMAL)
     y, digits = 1 + _expm1_near(r), MANTISSA[x.type.bits]
     normal = bits(bits(y, whole.type) + (whole << digits), y.type)
     return where(x < (2 - EXPONENTS[x.type.bits]) * LN2, normal, x.like(inf) + x)
@@ -79,7 +85,7 @@ def exp2(x: Value) -> Value:
     """Return 2**x; at most 1.0 and 1.1 ulp, and exact for whole numbers."""
     x = maximum(x, UNDERFLOW_ARGUMENTS[x.type.bits] * LOG2E)
     n, whole = _nearest(x)
-    return _scaled(1 + _expm1_near((x - n) * LN2), whole, x, 1.0)
+    return _scaled(1 + _expm1_near((x - n) * LN2), (n, whole), x, 1.0)
 
 
 def exp2_of_pair(high: Value, low: Value) -> Value:
@@ -87,13 +93,13 @@ def exp2_of_pair(high: Value, low: Value) -> Value:
     high = maximum(high, UNDERFLOW_ARGUMENTS[high.type.bits] * LOG2E - 2)
     n, whole = _nearest(high)
     low = minimum(maximum(low, -1.0), 1.0)  # it may be large beyond the limits
-    return _scaled(1 + _expm1_near(((high - n) + low) * LN2), whole, high, 1.0, low)
+    return _scaled(1 + _expm1_near(((high - n) + low) * LN2), (n, whole), high, 1.0, low)
 
 
 def expm1(x: Value) -> Value:
     """Return exp(x) - 1; at most 1.5 and 2.0 ulp, also near 0."""
     most = (2 - EXPONENTS[x.type.bits]) * LN2 + 0.3  # the result is infinite there
-    whole, r = _split(minimum(maximum(x, -40.0), most))
+    _, whole, r = _split(minimum(maximum(x, -40.0), most))
     half = power_of_two(whole - 1)  # the full power of two may exceed the largest exponent; its half does not
     y = fma(_expm1_near(r), half, half - 0.5)
     return copysign(y + y, x)
@@ -101,20 +107,20 @@ def expm1(x: Value) -> Value:
 
 def expm1_of_size(x: Value) -> Value:
     """Return `expm1` of a number from 0 to 40."""
-    whole, r = _rest(x)
+    _, whole, r = _rest(x)
     power = power_of_two(whole)
     return fma(_expm1_near(r), power, power - 1)
 
 
-def _split(x: Value, limits: Mapping[int, float] = UNDERFLOW_ARGUMENTS) -> tuple[Value, Value]:
-    """Return the integer n and the rest r of x = n * log(2) + r, for x limited to the range in which exp is not 0."""
+def _split(x: Value, limits: Mapping[int, float] = UNDERFLOW_ARGUMENTS) -> tuple[Value, Value, Value]:
+    """Return n, n as an integer, and the rest r of x = n * log(2) + r, for x from where exp is not 0."""
     return _rest(maximum(x, limits[x.type.bits]))
 
 
-def _rest(x: Value) -> tuple[Value, Value]:
+def _rest(x: Value) -> tuple[Value, Value, Value]:
     n, whole = _nearest(x * LOG2E)
     first, second = LN2_PARTS[x.type.bits]
-    return whole, fma(n, -second, fma(n, -first, x))
+    return n, whole, fma(n, -second, fma(n, -first, x))
 
 
 def _nearest(x: Value) -> tuple[Value, Value]:
@@ -128,21 +134,41 @@ def _expm1_near(r: Value) -> Value:
     return fma(r * r, polynomial(r, AFTER_EXP[r.type.bits]), r)
 
 
-def _scaled(y: Value, whole: Value, x: Value, item: float, more: Value | None = None) -> Value:
+def _scaled(y: Value, n: tuple[Value, Value], x: Value, item: float, more: Value | None = None) -> Value:
     """Return y * 2**n, with infinities and NaN as x implies; an increase of x by `item` doubles the result.
 
-    Below the least normal number, y * 2**(n + 64) is added to a number whose last digit equals that of the smallest
-    subnormal numbers; the result is the difference of the bits. A multiplication with a subnormal result would take
-    very long. `more` is a small term of the exponent besides x.
+    n is given as a float and as an integer. `more` is a small term of the exponent besides x.
     """
-    digits, least = MANTISSA[x.type.bits], EXPONENTS[x.type.bits]
+    least = EXPONENTS[x.type.bits]
+    if "+avx512f" in x.function.target.features and y.type.lanes * y.type.bits == SCALED_BITS:
+        scaled = _scaled_by_instruction(y, n[0])
+    else:
+        scaled = _scaled_by_integers(y, n[1], _is_below(x, least * item, more))
+    return where(_is_below(x, (2 - least) * item, more), scaled, x.like(inf) + x)
+
+
+def _scaled_by_instruction(y: Value, n: Value) -> Value:
+    """Return y * 2**n by an instruction that rounds once and takes no longer for subnormal results."""
+    f, mask, kind = y.function, f"i{y.type.lanes}", y.type
+    name = f"llvm.x86.avx512.mask.scalef.p{'s' if kind.bits == 32 else 'd'}.512"
+    f.module.declare(f"declare {kind} @{name}({kind}, {kind}, {kind}, {mask}, i32)")
+    given = f"{kind} {y.text}, {kind} {n.text}, {kind} zeroinitializer, {mask} -1, i32 {ROUNDING_OF_THE_MODE}"
+    return f.emit(f"call {kind} @{name}({given})", kind)
+
+
+def _scaled_by_integers(y: Value, whole: Value, is_small: Value) -> Value:
+    """Return y * 2**n by additions to exponents; `is_small` is True where the result is no normal number.
+
+    There y * 2**(n + 64) is added to a number whose last digit equals that of the smallest subnormal numbers; the
+    result is the difference of the bits. A multiplication with a subnormal result would take very long.
+    """
+    digits, least = MANTISSA[y.type.bits], EXPONENTS[y.type.bits]
     power = whole << digits
     normal = bits(bits(y, power.type) + power, y.type)
     base = y.like(2.0 ** (least + EXPONENT_OFFSET))
     raised = bits(bits(y, power.type) + (power + (EXPONENT_OFFSET << digits)), y.type)
     small = bits(bits(raised + base, power.type) - bits(base, power.type), y.type)
-    normal = where(_is_below(x, least * item, more), small, normal)
-    return where(_is_below(x, (2 - least) * item, more), normal, x.like(inf) + x)
+    return where(is_small, small, normal)
 
 
 def _is_below(x: Value, bound: float, more: Value | None) -> Value:
