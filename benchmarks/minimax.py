@@ -4,7 +4,8 @@
     python benchmarks/minimax.py exp erf    those whose name has one of the words
 
 Remez's exchange with a weight, in 60 digits (mpmath, of the test extra): the polynomial whose largest weighted error is
-as small as it can be. Coefficients are rounded to the precision they are used in, constant term first.
+as small as it can be, or the quotient of two. Coefficients are rounded to the precision they are used in, constant term
+first.
 """
 
 from __future__ import annotations
@@ -26,12 +27,19 @@ def main(words: list[str]) -> None:
         if words and not any(word in name for word in words):
             continue
         coefficients, error = remez(function, weight, mpf(low), mpf(high), degree)
-        print(f"{name}: [{low}, {high}], degree {degree}, error 2**{mpmath.nstr(mpmath.log(error, 2), 4)}")
+        show(f"{name}: [{low}, {high}], degree {degree}", [coefficients], error, bits)
+    if not words or any(word in "erfc quotient 32" for word in words):
+        show("erfc quotient 32: [0, 10.1], degrees 4 and 5", *remez_of_quotient(whole_scaled_erfc, mpf(10.1), 4, 5), 32)
+
+
+def show(what: str, polynomials: list[list[mpf]], error: mpf, bits: int) -> None:
+    print(f"{what}, error 2**{mpmath.nstr(mpmath.log(error, 2), 4)}")
+    for coefficients in polynomials:
         print("    (" + ", ".join(rounded(c, bits) for c in coefficients) + ")", flush=True)
 
 
 def fits() -> dict[str, tuple[Function, Function, float, float, int, int]]:
-    """Map each name to its function, weight of an error, interval, degree, and bits of the coefficients."""
+    """Map each name of a polynomial to its function, weight of an error, interval, degree, and bits."""
     half, root = 0.35, 0.02944
     return {
         "exp 32": (after_exp, share_of_expm1, -half, half, 5, 32),
@@ -52,7 +60,6 @@ def fits() -> dict[str, tuple[Function, Function, float, float, int, int]]:
         "arctangent 32": (after_arctangent, share_of_cube, 0, 0.1716, 4, 32),
         "arctangent 64": (after_arctangent, share_of_cube, 0, 0.1716, 10, 64),
         "gamma 64": (after_gamma, one, -0.5, 0.5, 18, 64),
-        "erfc 32": (scaled_erfc, one, -1, 0.7, 11, 32),
         "erfc 64": (scaled_erfc, one, -1, 0.75, 23, 64),
     }
 
@@ -135,7 +142,11 @@ def after_gamma(x: mpf) -> mpf:
 def scaled_erfc(q: mpf) -> mpf:
     """(1 + 2 * x) * exp(x * x) * erfc(x) for q = (x - 4) / (x + 4): it hardly changes."""
     x = 4 * (1 + q) / (1 - q)
-    return (1 + 2 * x) * mpmath.exp(x * x) * mpmath.erfc(x)
+    return (1 + 2 * x) * whole_scaled_erfc(x)
+
+
+def whole_scaled_erfc(x: mpf) -> mpf:
+    return mpmath.exp(x * x) * mpmath.erfc(x)
 
 
 def remez(function: Function, weight: Function, low: mpf, high: mpf, degree: int) -> tuple[list[mpf], mpf]:
@@ -155,6 +166,33 @@ def remez(function: Function, weight: Function, low: mpf, high: mpf, degree: int
         ]
         points = extrema(grid, errors, degree + 2)
     return coefficients, max(abs(e) for e in errors)
+
+
+def remez_of_quotient(function: Function, high: mpf, above: int, below: int) -> tuple[list[list[mpf]], mpf]:
+    """Coefficients of the two polynomials, the second with the constant 1, and the largest relative error from 0 on.
+
+    Points are spread evenly in (x - 2) / (x + 2). The error times the denominator is not linear, so the denominator of
+    the solution before stands in the equation of each point.
+    """
+    count, end = above + below + 2, (high - 2) / (high + 2)
+    spread = [2 * (1 + u) / (1 - u) for u in (-1 + (end + 1) * mpf(i) / SAMPLES for i in range(SAMPLES + 1))]
+    values = [function(x) for x in spread]
+    points = [spread[round(SAMPLES * (1 - mpmath.cos(mpmath.pi * i / (count - 1))) / 2)] for i in range(count)]
+    top, bottom, errors = [mpf(1)], [mpf(1)], [mpf(0)]
+    for _ in range(8):
+        for _ in range(6):
+            rows = []
+            for i, x in enumerate(points):
+                y, error = function(x), (-1) ** i * mpmath.polyval(bottom[::-1], x)
+                rows.append([x**k for k in range(above + 1)] + [-y * x**k for k in range(1, below + 1)] + [y * error])
+            *found, _ = mpmath.lu_solve(mpmath.matrix(rows), mpmath.matrix([function(x) for x in points]))
+            top, bottom = found[: above + 1], [mpf(1), *found[above + 1 :]]
+        errors = [
+            mpmath.polyval(top[::-1], x) / mpmath.polyval(bottom[::-1], x) / y - 1
+            for x, y in zip(spread, values, strict=True)
+        ]
+        points = extrema(spread, errors, count)
+    return [top, bottom], max(abs(e) for e in errors)
 
 
 def extrema(grid: list[mpf], errors: list[mpf], count: int) -> list[mpf]:

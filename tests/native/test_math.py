@@ -134,6 +134,15 @@ def test_small_results_fade_and_small_operands_count(target, dtype):
         assert (np.abs(y - x) <= least).all()
 
 
+def test_the_gradient_of_gelu_takes_one_power():
+    module = Module(target("avx512"))
+    f = module.function("built", [pointer(FLOAT32)] * 2)
+    z = f.load(f.arguments[0], 0, 16)
+    f.store(math.erfc(z) + math.exp(-(z * z)), f.arguments[1])
+    f.end()
+    assert jit.assembly(module).count("vscalefps") == 1
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_powers_scaled_by_an_instruction_have_the_bits_of_those_scaled_by_additions(dtype):
     by_instruction, by_additions = target("avx512"), target("avx2")

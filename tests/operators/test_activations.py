@@ -1,5 +1,6 @@
 """Values, kinks and ends of the activations, against formulas written with `math` and the conventions of PyTorch."""
 
+import cmath
 import math
 from collections.abc import Callable
 
@@ -108,6 +109,23 @@ def test_gelu_of_float32_keeps_its_precision_too():
     x = np.float32([-12, -8, -3, -1e-6, 0, 1e-6, 3, 30, INF])
     expected = [element * math.erfc(-element / math.sqrt(2)) / 2 for element in x.tolist()]
     np.testing.assert_allclose(evaluate(ops.gelu, x), np.float32(expected), rtol=1e-5)
+
+
+def slope_of_gelu(x: float) -> float:
+    return math.erfc(-x / math.sqrt(2)) / 2 + x * math.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+
+
+def slope_of_gelu_by_tanh(x: float) -> float:
+    """Return the derivative by a step along the imaginary axis."""
+    z = complex(x, 1e-30)
+    return (z / 2 * (1 + cmath.tanh(math.sqrt(2 / math.pi) * (z + 0.044715 * z**3)))).imag / 1e-30
+
+
+@pytest.mark.parametrize(("form", "slope"), [("none", slope_of_gelu), ("tanh", slope_of_gelu_by_tanh)])
+def test_the_gradient_of_gelu_of_float32_keeps_its_digits_where_it_is_small(form: str, slope: Callable[[float], float]):
+    x = np.float32([-5.5, -5, -4, -3, -2, -1, -1e-3, 0, 1e-3, 1, 2, 5])
+    [dx] = gradient(lambda x: ops.gelu(x, approximate=form), x)
+    np.testing.assert_allclose(dx, np.float32([slope(element) for element in x.tolist()]), rtol=5e-6)
 
 
 def test_gelu_keeps_its_precision_where_it_is_small():

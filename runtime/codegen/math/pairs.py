@@ -5,11 +5,16 @@ Dekker, "A floating-point technique for extending the available precision", 1971
 
 from __future__ import annotations
 
+from typing import Final
+
 from runtime.codegen.ir import Operand, Value
-from runtime.codegen.ir.types import INT64
+from runtime.codegen.ir.types import INT32, INT64
 from runtime.codegen.ir.words import bits, fma
 
 Pair = tuple[Value, Value]
+
+LEADING_DIGIT_MASKS: Final = {32: (INT32, -1 << 12), 64: (INT64, -1 << 27)}
+"""Masks that keep the leading digits of a number, few enough that products of them are exact."""
 
 
 def sum_of(a: Value, b: Value) -> Pair:
@@ -30,5 +35,6 @@ def product_of(a: Value, b: Operand) -> Pair:
 
 def _halves(x: Value) -> Pair:
     """Return x as a sum of two numbers of few digits, whose products are exact."""
-    first = bits(bits(x, INT64) & (-1 << 27), x.type.of(0))
+    kind, mask = LEADING_DIGIT_MASKS[x.type.bits]
+    first = bits(bits(x, kind) & mask, x.type.of(0))
     return first, x - first
