@@ -1,7 +1,8 @@
 """One step of a bound block, for any engine: the memory of its tensors, their lifetimes, and the order of its ops.
 
 aliases    the tensors of a block that share bytes: views, and outputs written in place
-in_place   the law of in-place writes, and the outputs that are written in place by it
+written_over the law of writing over, for ops and for groups of compiled code
+in_place   the outputs that may be written over operands, and those that are, by the law
 scratch    memory that kernels overwrite while their op runs
 target     the properties of an engine that planning depends on: scratch, and in-place pairs of its kernels
 lifetimes  from a bound block to buffers on a clock of phases
@@ -25,8 +26,6 @@ from runtime.step.effects import spills as spills
 from runtime.step.hazards import Touched as Touched
 from runtime.step.hazards import dependencies as dependencies
 from runtime.step.in_place import aliases_of as aliases_of
-from runtime.step.in_place import chosen as chosen
-from runtime.step.in_place import leaves_no_copy as leaves_no_copy
 from runtime.step.in_place import possible_pairs as possible_pairs
 from runtime.step.lifetimes import buffers_of as buffers_of
 from runtime.step.lifetimes import spilled_of as spilled_of
@@ -35,3 +34,8 @@ from runtime.step.places import places_of as places_of
 from runtime.step.places import places_within as places_within
 from runtime.step.scratch import scratch_of as scratch_of
 from runtime.step.target import Target as Target
+from runtime.step.written_over import Unit as Unit
+from runtime.step.written_over import Uses as Uses
+from runtime.step.written_over import chosen as chosen
+from runtime.step.written_over import leaves_no_copy as leaves_no_copy
+from runtime.step.written_over import written_over as written_over

@@ -20,14 +20,14 @@ class Aliases(NamedTuple):
 
     Attributes:
         root: by tensor, the first tensor in its memory.
-        last_read: by root, the time at which an op reads its memory last: the position of the op, or the number of its
-            phase; infinite if the end of the step does. A memory that nothing reads has none.
+        last_use: by root, the time at which an op reads or writes its memory last: the position of the op, or the
+            number of its phase; infinite if the end of the step reads it. A fed tensor that nothing reads has none.
         views: positions of the ops that have nothing to compute.
         in_place: for each op the pairs (output, input) that share memory.
     """
 
     root: dict[str, str]
-    last_read: dict[str, float]
+    last_use: dict[str, float]
     views: set[int]
     in_place: list[Sequence[Pair]]
 

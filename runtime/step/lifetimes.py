@@ -57,7 +57,7 @@ def _from_the_start(
     """Return the buffers with these starts, each until after its last read."""
     end = 2 * max(times, default=-1) + 3
     stop = {name: tick + 1 for name, tick in start.items()}
-    for root, time in aliases.last_read.items():
+    for root, time in aliases.last_use.items():
         if root in stop:
             stop[root] = max(stop[root], int(min(2 * time + 2, end)))
     return [Buffer(name, block.types[name].nbytes, start[name], stop[name]) for name in start]

@@ -54,7 +54,7 @@ def random_choices() -> Program:
 @contextmanager
 def nothing_in_place() -> Iterator[None]:
     """No op writes a result over an operand while this lasts; views have the memory of theirs."""
-    with mock.patch("runtime.step.in_place.chosen", return_value=[]):
+    with mock.patch("runtime.step.in_place.written_over", return_value={}):
         yield
 
 

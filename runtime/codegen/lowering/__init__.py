@@ -15,7 +15,7 @@ group_kernel     a group with operand numbers instead of names, so that equal gr
 kernel_plans     kernel steps by the key of a kernel
 tiled_chains     groups that continue with the row tiles of each other
 phases           groups that may run concurrently
-in_place         the new values of states that overwrite the old ones
+in_place         what the code of groups may write over
 memory           stored tensors and their offsets
 chunks           ranges of work items, for threads to share
 useful_threads   the number of threads on which the chunks of a step take the least time

@@ -20,12 +20,13 @@ from runtime.codegen.costs import (
     MIN_CHUNK_CYCLES,
     MIN_ITERATION_CYCLES,
 )
-from runtime.codegen.lowering.in_place import may_overwrite, overwrites_argument
+from runtime.codegen.lowering.in_place import may_overwrite, overwrites_argument, units_of
 from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.nodes import Nodes
 from runtime.codegen.lowering.phases import NEGLIGIBLE_BYTES
 from runtime.constants import constant_array
 from runtime.placement.alignment import ALIGNMENT
+from runtime.step import Uses, written_over
 
 COUNTER: Final = TensorType("int64", ())
 
@@ -90,21 +91,20 @@ def carries_in_place(body: LoweredBlock) -> set[int]:
     A custom kernel that changes rows of the carry computes such a value, or a group that reads only the element that it
     overwrites. All other groups have read the carry before.
     """
-    results, nodes, phases = results_of(body), body.nodes, body.phases
+    results, nodes = results_of(body), body.nodes
     maker = {name: i for i, names in enumerate(body.stored) for name in names}
     argument = {p.argument: p.tensor for p in body.desc.parameters}
-    found: set[int] = set()
+    carry_of: dict[str, int] = {}
+    step_units = units_of(body)
     for j in range(results.carries):
-        if not results.is_direct(j) or j not in argument or argument[j] in results.roots:
+        if not results.is_direct(j) or j not in argument:
             continue
-        i = maker[results.roots[j]]
-        others = [k for k, group in enumerate(body.groups) if k != i and argument[j] in group.reads]
-        is_last = all(phases.last[k] < phases.first[i] for k in others)
-        group, old = body.groups[i], argument[j]
-        is_overwritten = not group.is_host and may_overwrite(old, i if old in group.reads else -1, i, group, nodes)
-        if is_last and (is_overwritten or overwrites_argument(group, old, results.roots[j], nodes)):
-            found.add(j)
-    return found
+        i, new, old = maker[results.roots[j]], results.roots[j], argument[j]
+        group = body.groups[i]
+        if (not group.is_host and may_overwrite(old, group, nodes)) or overwrites_argument(group, old, new, nodes):
+            step_units[i] = step_units[i]._replace(over=[*step_units[i].over, (new, old)])
+            carry_of[new] = j
+    return {carry_of[new] for new in written_over(step_units, Uses(step_units, results.roots))}
 
 
 def is_loop(op: pb.OpDesc) -> bool:

@@ -1,13 +1,13 @@
-"""State updates in place: the new values of states that overwrite the old ones while the step runs.
+"""What the code of groups may write over: new values of states over old ones, and results over operands.
 
-The new value of a state is written over the old one if no other group reads the old one later, and its own group reads
-only the element that it overwrites. Otherwise it waits in the arena until the step ends.
+The law of all engines decides which of these pairs are taken (`runtime.step.written_over`).
 
-So does a custom kernel with `overwrites_first` write the next value of a loop's carry over the old one.
-
-A large result of pointwise nodes is written over an operand that nothing reads afterwards: the lines of the operand are
-in a cache by then, and other lines would have to come from memory before they are written. So is the result of the last
-pass over rows: the other passes over a row have read it by then.
+1. The new value of a state may be written over the old one while the step runs, if its group does not read the old one
+   or reads only the element that it overwrites. Otherwise it waits in the arena until the step ends.
+2. A custom kernel with `overwrites_first` may write the next value of a loop's carry over the old one.
+3. A large result of pointwise nodes may be written over an operand: the lines of the operand are in a cache by then,
+   and other lines would have to come from memory before they are written. So may the result of the last pass over rows:
+   the other passes over a row have read it by then.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from prograd_proto.dtypes import ITEM_BYTES
 from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.nodes import Node, Nodes
 from runtime.codegen.rules import CustomKernel, Pointwise, Reduction
+from runtime.step import Unit, Uses, written_over
 
 if TYPE_CHECKING:
     from runtime.codegen.lowering.lowered_block import LoweredBlock
@@ -30,50 +31,50 @@ MIN_OVERWRITTEN_BYTES: Final = 1 << 16
 
 
 def updates_in_place(block: Nodes, groups: Sequence[Group]) -> dict[str, str]:
-    """Return the tensors that overwrite a state, with the state."""
-    last_read = last_reads(block, groups)
-    maker = {name: i for i, group in enumerate(groups) for name in group.outputs}
+    """Return the tensors that overwrite a state, with the state, for groups that are computed one after another."""
     tensor_of = {state: tensor for tensor, state in block.state_of.items()}
-    sources = [block.root[update.tensor] for update in block.block.desc.updates]
-    uses = Counter(sources)
-    result: dict[str, str] = {}
-    for update, source in zip(block.block.desc.updates, sources, strict=True):
-        at, old = maker.get(source), tensor_of.get(update.state)
-        if at is None or uses[source] > 1 or groups[at].is_host:
-            continue
-        if old is None or may_overwrite(old, last_read.get(old, -1), at, groups[at], block):
-            result[source] = update.state
-    return result
+    sources = [(update.state, block.root[update.tensor]) for update in block.block.desc.updates]
+    uses = Counter(source for _, source in sources)
+    state_of = {source: state for state, source in sources if uses[source] == 1}
+    unread: dict[str, str] = {}  # new values of states that no group reads
+    step_units: list[Unit] = []
+    for i, group in enumerate(groups):
+        new = [] if group.is_host else [name for name in group.outputs if name in state_of]
+        unread |= {name: state_of[name] for name in new if state_of[name] not in tensor_of}
+        pairs = [(name, tensor_of[state_of[name]]) for name in new if name not in unread]
+        over = [(name, old) for name, old in pairs if may_overwrite(old, group, block)]
+        step_units.append(Unit(group.reads, group.outputs, i, i, over))
+    found = unread | written_over(step_units, Uses(step_units, block.ends))
+    return {source: state for source, state in state_of.items() if source in found}
 
 
 def overwritten_operands(block: LoweredBlock, kept: AbstractSet[str]) -> dict[str, str]:
     """Return the tensors that are written over an operand of their group, with that operand.
 
-    Neither is one of `kept`, which are not in the arena. All other groups that read or write the operand are in earlier
-    phases, so no thread does so meanwhile.
+    Neither is one of `kept`, which are not in the arena.
     """
-    nodes, phases = block.nodes, block.phases
-    last_read = last_reads(nodes, block.groups)
-    last_phase: dict[str, int] = {}  # by root, the last phase in which a group before this one computes or reads it
-    computed: set[str] = set()
-    result: dict[str, str] = {}
-    for i, (group, names, steps) in enumerate(zip(block.groups, block.stored, block.steps, strict=True)):
-        name = _written_last(group, names)
+    computed = {
+        x for names, steps in zip(block.stored, block.steps, strict=True) if not steps.is_prepacked for x in names
+    }
+    step_units = units_of(block)
+    for i, (group, step_unit, steps) in enumerate(zip(block.groups, step_units, block.steps, strict=True)):
+        name = _written_last(group, step_unit.writes)
         if name and name not in kept and not (steps.has_runtime_check or steps.is_prepacked):
-            found = [
-                old
-                for old in sorted(group.reads & computed - kept)
-                if last_phase[old] < phases.first[i]
-                and last_read[old] == i
-                and _have_equal_bytes(nodes, old, name)
-                and _is_read_at_its_element(old, group, nodes)
-            ]
-            if found:
-                result[name] = found[0]
-        computed.update(() if steps.is_prepacked else names)
-        for name in (*names, *group.reads):
-            last_phase[name] = max(phases.last[i], last_phase.get(name, 0))
-    return result
+            operands = sorted(group.reads & computed - kept)
+            over = [(name, old) for old in operands if _may_overwrite_operand(name, old, group, block.nodes)]
+            step_units[i] = step_unit._replace(over=over)
+    return written_over(step_units, Uses(step_units, block.nodes.ends))
+
+
+def units_of(block: LoweredBlock) -> list[Unit]:
+    """Return the groups as units of a step in phases."""
+    phases = block.phases
+    columns = zip(block.groups, block.stored, phases.first, phases.last, strict=True)
+    return [Unit(group.reads, names, first, last) for group, names, first, last in columns]
+
+
+def _may_overwrite_operand(new: str, old: str, group: Group, block: Nodes) -> bool:
+    return _have_equal_bytes(block, old, new) and _is_read_at_its_element(old, group, block)
 
 
 def _written_last(group: Group, names: Sequence[str]) -> str:
@@ -110,10 +111,10 @@ def overwrites_argument(group: Group, argument: str, result: str, block: Nodes) 
     )
 
 
-def may_overwrite(old: str, last: int, at: int, group: Group, block: Nodes) -> bool:
-    """Return True if the group at position `at` may overwrite the old value of a state, element by element."""
-    if last != at:
-        return last < at
+def may_overwrite(old: str, group: Group, block: Nodes) -> bool:
+    """Return True if a group may overwrite the old value of a state, element by element."""
+    if old not in group.reads:
+        return True
     is_packed = any(block.root.get(name) == old for node in group.prologue for name in node.inputs)
     is_other = is_packed or group.is_rows or group.takes_epilogue
     return not is_other and _is_read_at_its_element(old, group, block)
@@ -136,11 +137,3 @@ def _element_by_element(node: Node, name: str, group: Group, block: Nodes) -> bo
     domain = group.domain if of_domain else block.types[node.outputs[0]].static_shape
     same = block.types[name].static_shape == domain and name not in block.views
     return (is_reduction or isinstance(node.rule, Pointwise)) and same
-
-
-def last_reads(block: Nodes, groups: Sequence[Group]) -> dict[str, int]:
-    """Return the position of the last group that reads each root; that of the end is the number of groups."""
-    last: dict[str, int] = {}
-    for i, group in enumerate(groups):
-        last.update(dict.fromkeys(group.reads, i))
-    return last | dict.fromkeys(block.ends, len(groups))

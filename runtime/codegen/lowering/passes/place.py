@@ -15,16 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from runtime.codegen.lowering.control import copies_of_block, counter_bytes, results_of, spare_carries
-from runtime.codegen.lowering.groups import Group
-from runtime.codegen.lowering.in_place import overwritten_operands
+from runtime.codegen.lowering.in_place import overwritten_operands, units_of
 from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.memory import BodyMemory, Memory, body_name, scratch_names
 from runtime.codegen.lowering.nodes import Nodes
-from runtime.codegen.lowering.phases import Phases
 from runtime.codegen.rules import KernelSteps
 from runtime.placement import Buffer, check_placement
 from runtime.placement.alignment import ALIGNMENT, PAGE, aligned
-from runtime.step import spills
+from runtime.step import Uses, spills
 
 
 def place(block: LoweredBlock) -> LoweredBlock:
@@ -35,12 +33,13 @@ def place(block: LoweredBlock) -> LoweredBlock:
 def _memory(block: LoweredBlock) -> Memory:
     nodes, groups, phases, in_state = block.nodes, block.groups, block.phases, block.in_state
     types, end = nodes.types, phases.count + 1
-    until = {name: last + 1 for name, last in _last_phases(groups, phases).items()} | dict.fromkeys(nodes.ends, end)
+    uses = Uses(units_of(block), nodes.ends)
+    until = {name: int(min(last + 1, end)) for name, last in uses.last.items()}
     outside = set[str]() if block.owner is None else {*nodes.feeds, *results_of(block).direct}
     fed = [name for name in nodes.feeds if name not in outside]
     over = _overwritten(block, {*in_state, *outside, *nodes.ends, *fed})
     for name, old in over.items():
-        until[old] = max(until.get(old, 1), until.get(name, 1))
+        until[old] = max(until[old], until[name])
     buffers = [Buffer(name, types[name].nbytes, 0, max(until.get(name, 1), 1)) for name in fed]
     spilled: list[Buffer] = []
     packed: dict[str, int] = {}
@@ -51,7 +50,7 @@ def _memory(block: LoweredBlock) -> Memory:
         for name, size in _packed(nodes, steps, names, scratch, sizes):
             packed[name], packed_bytes = packed_bytes, packed_bytes + aligned(size)
         outputs = [
-            Buffer(name, types[name].nbytes, first, max(until.get(name, last + 1), last + 1))
+            Buffer(name, types[name].nbytes, first, max(until[name], last + 1))
             for name in names
             if name not in in_state and name not in packed and name not in outside and name not in over
         ]
@@ -132,11 +131,3 @@ def _placed(buffers: Sequence[Buffer], alignment: int = ALIGNMENT) -> tuple[dict
     placement = place(buffers, alignment=alignment)
     check_placement(buffers, placement.offsets, placement.arena_bytes, alignment=alignment)
     return {b.name: at for b, at in zip(buffers, placement.offsets, strict=True)}, placement.arena_bytes
-
-
-def _last_phases(groups: Sequence[Group], phases: Phases) -> dict[str, int]:
-    """Return the last phase in which each root is read: a group that begins earlier may end later."""
-    last: dict[str, int] = {}
-    for group, phase in zip(groups, phases.last, strict=True):
-        last.update((name, max(phase, last.get(name, 0))) for name in group.reads)
-    return last
