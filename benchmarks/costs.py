@@ -35,6 +35,7 @@ from prograd_proto import TensorType  # noqa: E402 - likewise
 from registry import OPS, Block, Value  # noqa: E402 - likewise
 from runtime.codegen import costs, ir  # noqa: E402 - likewise
 from runtime.codegen.emit import large_products  # noqa: E402 - likewise
+from runtime.codegen.groups.instructions import instructions  # noqa: E402 - likewise
 from runtime.codegen.ir import FLOAT32, INT64, Function, Module, pointer  # noqa: E402 - likewise
 from runtime.codegen.kernels.conv import bfloat16, variants  # noqa: E402 - likewise
 from runtime.codegen.kernels.conv.filter_plan import FilterGradient  # noqa: E402 - likewise
@@ -42,7 +43,6 @@ from runtime.codegen.kernels.conv.plan import packed_filter_cycles  # noqa: E402
 from runtime.codegen.kernels.matmul import plan as matmul_plan  # noqa: E402 - likewise
 from runtime.codegen.kernels.matmul.plan import tile_cycles  # noqa: E402 - likewise
 from runtime.codegen.kernels.tiles import DepthLoop, tile  # noqa: E402 - likewise
-from runtime.codegen.lowering.instructions import instructions  # noqa: E402 - likewise
 from runtime.codegen.machine import MATRIX_ROWS  # noqa: E402 - likewise
 from runtime.codegen.rules import conv as conv_rules  # noqa: E402 - likewise
 from runtime.codegen.rules.conv import shape_of  # noqa: E402 - likewise

@@ -18,7 +18,7 @@ from runtime.ahead.resolved import image, object_of
 from runtime.ahead.shards import shard_steps
 from runtime.ahead.sharing import share
 from runtime.ahead.tables import SHARED, tables_of
-from runtime.codegen.assemble import CompiledKernels, KernelSource, native_code
+from runtime.codegen.assemble import Assembly, KernelSource
 from runtime.codegen.code import LOOP_STEP
 from runtime.codegen.emit.code import MODULE_BYTES, Known
 from runtime.codegen.emit.driver import write_driver_of_library
@@ -98,11 +98,11 @@ class _Kernels:
         self._modules: list[Module] = []
         self._ends: list[int] = []
 
-    def build(self, source: KernelSource) -> CompiledKernels:
-        """Write the functions of a step that are new."""
+    def written(self, source: KernelSource) -> list[list[str]]:
+        """Write the functions of a step that are new; return the names of all by group and kernel step."""
         written = source.write(prefix=self._prefix, known=self._known)
         self._modules += [module for module in written.modules if module.nbytes]
-        return CompiledKernels([], written.functions)
+        return written.functions
 
     def end_part(self) -> None:
         """Let the functions of further steps be in other object files."""
@@ -322,7 +322,8 @@ def _code(program: pb.ProgramDesc, function: Function, target: Target, threads: 
     """Return the code of an entry; its functions are compiled."""
     bound = function.bound
     step = lowered(bound.block, target, step_options(bound, threads), program.blocks)
-    code = native_code(step, kernels.build)
+    assembly = Assembly(step)
+    code = assembly.code(kernels.written(assembly.source))
     hosts = {bound.block.ops[host.op].type for host in code.hosts}
     hosts |= {program.blocks[host.block].ops[host.op].type for host in code.inner_hosts}
     if hosts:

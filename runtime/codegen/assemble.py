@@ -32,7 +32,6 @@ from runtime.codegen.code import (
 from runtime.codegen.control_code import ControlCode
 from runtime.codegen.control_phases import Phase
 from runtime.codegen.emit.code import CodeSource, emit
-from runtime.codegen.ir import Module
 from runtime.codegen.lowering.chunks import Chunk, ItemRange, item_ranges
 from runtime.codegen.lowering.control import is_loop, operand_layout
 from runtime.codegen.lowering.lowered_block import LoweredBlock
@@ -61,13 +60,6 @@ class KernelSource(NamedTuple):
     has_plugin_rules: bool = False
 
 
-class CompiledKernels(NamedTuple):
-    """Object files, and the names of the functions of each group."""
-
-    objects: Sequence[bytes]
-    functions: Sequence[Sequence[str]]
-
-
 def _useful_threads(step: LoweredBlock) -> int:
     """Return the number of threads that are enough for a step; loops inside it may use all of them."""
     if step.bodies:
@@ -75,77 +67,83 @@ def _useful_threads(step: LoweredBlock) -> int:
     return useful_threads(chunk_cycles(step.steps, step.chunks), step.threads)
 
 
-def native_code(step: LoweredBlock, build: Callable[[KernelSource], CompiledKernels]) -> NativeCode:
-    """Return the code of a step; `build` compiles its functions, or finds them compiled."""
-    symbols, hosts = _Symbols(step), _host_ops(step)
-    control = ControlCode(step, symbols.of, symbols.first_inner_constant)
-    phases_of_steps = control.phases()
-    native = [
-        (member.first + i, kernel, steps)
-        for member in control.members
-        for i, (kernel, steps) in enumerate(zip(member.block.kernels, member.block.steps, strict=True))
-        if kernel is not None
-    ]
-    kernels, steps = [kernel for _, kernel, _ in native], [steps for _, _, steps in native]
-    keys, counts = [kernel.key.encode() for kernel in kernels], [len(each.all) for each in steps]
-    of_plugins = any(namespace_of(op.type) for kernel in kernels for op in kernel.group.ops)
-    source = KernelSource(step.target, keys, counts, partial(emit, step.target, kernels, steps), of_plugins)
-    objects, named = build(source)
-    functions = tuple(dict.fromkeys(name for names in named for name in names))
-    types, layouts, tensors = _tensors(step, symbols)
-    flat = _Flat(step, control, phases_of_steps)
-    phases, actions, chunks = flat.tables(functions, dict(zip((i for i, _, _ in native), named, strict=True)))
-    buffers, buffer_groups = _buffers(step)
-    ops = _ops(step)
-    return NativeCode(
-        target=step.target,
-        threads=step.threads,
-        useful_threads=_useful_threads(step),
-        functions=functions,
-        states=symbols.states,
-        constants=symbols.constants,
-        inner_constants=tuple(control.inner_constants),
-        feeds=symbols.feeds(),
-        arena_bytes=step.memory.arena_bytes,
-        file_bytes=step.memory.file_bytes,
-        packed_bytes=step.memory.packed_bytes,
-        phase_count=flat.starts[step.phases.count],
-        packing=flat.packing,
-        runtime_checks=tuple(i for i in range(len(step.groups)) if _has_runtime_check(step, i)),
-        late_updates=symbols.late_updates(),
-        copied_fetches=tuple((fetch.name, fetch.tensor) for fetch in step.nodes.block.desc.fetches),
-        hosts=hosts,
-        inner_hosts=tuple(control.inner_hosts),
-        inner_groups=tuple((member.block.number, *ops) for member in control.members[1:] for ops in _ops(member.block)),
-        tensor_names=tuple(symbols.of),
-        types=types,
-        layouts=layouts,
-        buffer_names=tuple(buffer.name for buffer in step.memory.buffers),
-        words=_array(control.words, 2),
-        table_starts=_array([control.starts[i] for i in sorted(control.starts)]),
-        phases=phases,
-        actions=actions,
-        chunks=chunks,
-        segments=_array(_segments(step, hosts, flat.starts), 4),
-        group_segments=_array(_group_segments(hosts, flat.group_starts), 4),
-        group_ops=_array([op for each in ops for op in each]),
-        group_ends=np.cumsum(_array([len(each) for each in ops])),
-        tensors=tensors,
-        buffers=buffers,
-        buffer_groups=buffer_groups,
-        objects=tuple(objects),
-    )
+class Assembly:
+    """A step on the way to NativeCode: first the source of its functions, then the code with their names.
 
+    Attributes:
+        source: the functions before they are written.
+    """
 
-def compiled_with(compile_module: Callable[[Module], bytes]) -> Callable[[KernelSource], CompiledKernels]:
-    """Return a `build` for `native_code` that compiles one module after the other."""
+    def __init__(self, step: LoweredBlock) -> None:
+        self._step, self._symbols = step, _Symbols(step)
+        self._control = ControlCode(step, self._symbols.of, self._symbols.first_inner_constant)
+        self._phases = self._control.phases()
+        native = [
+            (member.first + i, kernel, steps)
+            for member in self._control.members
+            for i, (kernel, steps) in enumerate(zip(member.block.kernels, member.block.steps, strict=True))
+            if kernel is not None
+        ]
+        self._native = [i for i, _, _ in native]
+        kernels, steps = [kernel for _, kernel, _ in native], [steps for _, _, steps in native]
+        keys, counts = [kernel.key.encode() for kernel in kernels], [len(each.all) for each in steps]
+        of_plugins = any(namespace_of(op.type) for kernel in kernels for op in kernel.group.ops)
+        self.source = KernelSource(step.target, keys, counts, partial(emit, step.target, kernels, steps), of_plugins)
 
-    def build(source: KernelSource) -> CompiledKernels:
-        written = source.write()
-        objects = [compile_module(module) for module in written.modules]
-        return CompiledKernels(objects, written.functions)
+    def code(self, named: Sequence[Sequence[str]], objects: Sequence[bytes] = ()) -> NativeCode:
+        """Return the code of the step.
 
-    return build
+        Args:
+            named: the names of the functions of each group of the source.
+            objects: object files that have them.
+        """
+        step, symbols, control, hosts = self._step, self._symbols, self._control, _host_ops(self._step)
+        functions = tuple(dict.fromkeys(name for names in named for name in names))
+        types, layouts, tensors = _tensors(step, symbols)
+        flat = _Flat(step, control, self._phases)
+        phases, actions, chunks = flat.tables(functions, dict(zip(self._native, named, strict=True)))
+        buffers, buffer_groups = _buffers(step)
+        ops = _ops(step)
+        return NativeCode(
+            target=step.target,
+            threads=step.threads,
+            useful_threads=_useful_threads(step),
+            functions=functions,
+            states=symbols.states,
+            constants=symbols.constants,
+            inner_constants=tuple(control.inner_constants),
+            feeds=symbols.feeds(),
+            arena_bytes=step.memory.arena_bytes,
+            file_bytes=step.memory.file_bytes,
+            packed_bytes=step.memory.packed_bytes,
+            phase_count=flat.starts[step.phases.count],
+            packing=flat.packing,
+            runtime_checks=tuple(i for i in range(len(step.groups)) if _has_runtime_check(step, i)),
+            late_updates=symbols.late_updates(),
+            copied_fetches=tuple((fetch.name, fetch.tensor) for fetch in step.nodes.block.desc.fetches),
+            hosts=hosts,
+            inner_hosts=tuple(control.inner_hosts),
+            inner_groups=tuple(
+                (member.block.number, *ops) for member in control.members[1:] for ops in _ops(member.block)
+            ),
+            tensor_names=tuple(symbols.of),
+            types=types,
+            layouts=layouts,
+            buffer_names=tuple(buffer.name for buffer in step.memory.buffers),
+            words=_array(control.words, 2),
+            table_starts=_array([control.starts[i] for i in sorted(control.starts)]),
+            phases=phases,
+            actions=actions,
+            chunks=chunks,
+            segments=_array(_segments(step, hosts, flat.starts), 4),
+            group_segments=_array(_group_segments(hosts, flat.group_starts), 4),
+            group_ops=_array([op for each in ops for op in each]),
+            group_ends=np.cumsum(_array([len(each) for each in ops])),
+            tensors=tensors,
+            buffers=buffers,
+            buffer_groups=buffer_groups,
+            objects=tuple(objects),
+        )
 
 
 class _Symbols:

@@ -8,11 +8,11 @@ from typing import Final
 
 from prograd_proto.spelling import closest
 from runtime.codegen.emit.code import emit
+from runtime.codegen.groups.group import Group
+from runtime.codegen.groups.nodes import Node
 from runtime.codegen.lowering.chunks import item_ranges
 from runtime.codegen.lowering.control import copies_of_block
-from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.lowered_block import LoweredBlock
-from runtime.codegen.lowering.nodes import Node
 from runtime.codegen.lowering.passes.pipeline import PASSES
 from runtime.codegen.rules import CustomKernel, KernelStep, Moment, Pointwise, Product, Reduction
 from runtime.errors import UsageError

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from prograd_proto import program_pb2 as pb
-from runtime.codegen.emit.evaluations import evaluations
-from runtime.codegen.emit.group_steps import steps_of
-from runtime.codegen.lowering.lowered_block import HostScratch, LoweredBlock, LoweringOptions, unlowered
+from runtime.codegen.lowering.lowered_block import LoweredBlock, LoweringOptions, unlowered
 from runtime.codegen.lowering.passes.pipeline import PASSES
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import CustomKernel
@@ -17,7 +15,6 @@ def lowered(
     desc: pb.BlockDesc,
     pinned: Sequence[str],
     target: Target,
-    host_scratch: HostScratch,
     threads: int = 1,
     is_instrumented: bool = False,
     memory_budget: int | None = None,
@@ -31,7 +28,6 @@ def lowered(
         desc: the block.
         pinned: tensors that the end of the step reads besides fetches and updates.
         target: the machine that code is for.
-        host_scratch: function that returns the types of the arrays that a host op may overwrite while it runs.
         threads: number of threads that compute.
         is_instrumented: True for a step that only checks: each op is a group of its own, in the order of the block; all
             results are stored and no state changes, so that the ordinary step can run afterwards.
@@ -43,18 +39,16 @@ def lowered(
     """
     options = LoweringOptions(
         target.for_threads(threads),
-        steps_of,
-        evaluations,
-        host_scratch,
+        blocks,
         threads,
         is_instrumented,
         memory_budget,
         prepacks,
     )
-    block = PASSES.applied(unlowered(desc, pinned, options, blocks))
+    block = PASSES.applied(unlowered(desc, pinned, options))
     if memory_budget is None or block.memory.arena_bytes <= memory_budget or not _has_strided_kernels(block):
         return block
-    contiguous = PASSES.applied(unlowered(desc, pinned, options._replace(has_strided_kernels=False), blocks))
+    contiguous = PASSES.applied(unlowered(desc, pinned, options._replace(has_strided_kernels=False)))
     return min(block, contiguous, key=lambda one: one.memory.arena_bytes)
 
 

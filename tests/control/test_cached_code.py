@@ -13,16 +13,11 @@ from compiler import Program, ops, sgd
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from registry import Value
-from runtime.codegen.assemble import CompiledKernels, KernelSource, native_code
+from runtime.codegen.assemble import Assembly
 from runtime.codegen.code_bounds import fits
 from runtime.codegen.code_bytes import from_bytes, to_bytes
 from runtime.engines.native.cpu import this_machine
 from runtime.entries import bound_entries
-
-
-def uncompiled(source: KernelSource) -> CompiledKernels:
-    """Names of functions without their code."""
-    return CompiledKernels([], [[f"f{i}_{j}" for j in range(count)] for i, count in enumerate(source.counts)])
 
 
 def carries(x: Value) -> Value:
@@ -52,7 +47,9 @@ def test_the_code_of_loops_fits_its_block(name: str, threads: int):
     desc: pb.ProgramDesc = program.compile().desc
     [bound] = bound_entries(desc, "train")
     block = lowered(bound.block, [], this_machine(), threads, blocks=desc.blocks)
-    code = from_bytes(to_bytes(native_code(block, uncompiled)))
+    assembly = Assembly(block)
+    named = [[f"f{i}_{j}" for j in range(count)] for i, count in enumerate(assembly.source.counts)]
+    code = from_bytes(to_bytes(assembly.code(named)))
     types = {tensor.name: type_of(tensor) for tensor in bound.block.tensors}
     assert code is not None
     assert len(code.actions)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from registry import Value
 from runtime.codegen.lower import lowered
 from runtime.codegen.lowering.control import carries_in_place, spare_carries
 from runtime.engines.native.cpu import this_machine
-from runtime.engines.native.host import scratch_of_node
 
 N, SIZE, TRIPS = 2, 8, 5
 FEEDS = {
@@ -98,8 +96,7 @@ def program(step: Step) -> pb.ProgramDesc:
 )
 def test_a_carry_is_updated_in_place_if_nothing_reads_it_later(step: Step, is_in_place: bool):
     desc = program(step)
-    scratch = partial(scratch_of_node, blocks=desc.blocks)
-    block = lowered(bound_block(desc, "predict"), (), this_machine(), scratch, 2, blocks=desc.blocks)
+    block = lowered(bound_block(desc, "predict"), (), this_machine(), 2, blocks=desc.blocks)
     [[body]] = block.bodies.values()
     assert carries_in_place(body) == ({0} if is_in_place else set())
     assert (0 in spare_carries(body)) == (not is_in_place and step is not stacked)

@@ -16,7 +16,7 @@ from prograd_proto import program_pb2 as pb
 from registry import OPS, Block
 from runtime.codegen.emit.code import emit
 from runtime.codegen.emit.group_steps import steps_of
-from runtime.codegen.lowering.group_kernel import kernel_of
+from runtime.codegen.groups.group_kernel import kernel_of
 from runtime.codegen.lowering.passes.fuse import fused_groups
 from runtime.codegen.lowering.passes.order_additions import with_additions
 from runtime.codegen.lowering.passes.read import read_nodes

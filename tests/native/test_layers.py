@@ -10,8 +10,8 @@ from native.building import HERE
 from native.made import Made, check
 
 from registry import OPS, Value
+from runtime.codegen.groups.group import Group
 from runtime.codegen.lowering.chunks import chunks_of
-from runtime.codegen.lowering.groups import Group
 from runtime.codegen.machine import target
 
 

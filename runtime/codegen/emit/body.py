@@ -8,11 +8,11 @@ from typing import Any
 
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
+from runtime.codegen.groups.group_kernel import GroupKernel, stream_of
+from runtime.codegen.groups.nodes import Node
 from runtime.codegen.ir import DTYPES, Function, Index, Value
 from runtime.codegen.ir.words import any_lane, first
 from runtime.codegen.kernels.nest import Strides, offset_of, row_major
-from runtime.codegen.lowering.group_kernel import GroupKernel, stream_of
-from runtime.codegen.lowering.nodes import Node
 from runtime.codegen.rules import ALL_AXES, Indices, KernelContext, Pointwise, constant, in_memory, in_register
 from runtime.constants import constant_array
 from runtime.conversion import converted

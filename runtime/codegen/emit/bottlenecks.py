@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from runtime.codegen.emit.body import body_of
+from runtime.codegen.groups.group_kernel import GroupKernel
+from runtime.codegen.groups.nodes import Node, convolution_of
 from runtime.codegen.ir import DTYPES, Index, Value
 from runtime.codegen.kernels.conv.bottleneck import Bottleneck, BottleneckOperands
 from runtime.codegen.kernels.nest import Strides
-from runtime.codegen.lowering.group_kernel import GroupKernel
-from runtime.codegen.lowering.nodes import Node, convolution_of
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import CustomKernel, KernelContext, KernelSteps
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
+from runtime.codegen.groups.group_kernel import GroupKernel
 from runtime.codegen.ir import INT64, Module, pointer
 from runtime.codegen.kernels.steps import Write
-from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import CustomKernel, KernelSteps
 

@@ -6,9 +6,9 @@ from math import prod
 
 from runtime.codegen.costs import ELEMENT_CYCLES
 from runtime.codegen.emit.body import body_of
+from runtime.codegen.groups.group_kernel import GroupKernel
 from runtime.codegen.ir import Index, Value
 from runtime.codegen.kernels.nest import Strides
-from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.rules import KernelContext, KernelSteps
 
 

@@ -9,11 +9,11 @@ from prograd_proto.dtypes import ITEM_BYTES
 from runtime.codegen.costs import ELEMENT_CYCLES, MIN_PREFETCHED_BYTES
 from runtime.codegen.emit.body import body_of, counted
 from runtime.codegen.emit.row_tiles import row_tiles_of_indices
+from runtime.codegen.groups.group_kernel import GroupKernel
+from runtime.codegen.groups.instructions import instructions
 from runtime.codegen.ir import Index, Value
 from runtime.codegen.ir.words import minimum
 from runtime.codegen.kernels.nest import Nest, along, leading, nest, offset_of, over, row_major, spread
-from runtime.codegen.lowering.group_kernel import GroupKernel
-from runtime.codegen.lowering.instructions import instructions
 from runtime.codegen.machine import PREFETCH_BYTES, Target
 from runtime.codegen.rules import KernelContext, KernelStep, KernelSteps
 

@@ -6,10 +6,10 @@ from math import prod
 
 from runtime.codegen.emit.large_products import is_large, partition_of_large
 from runtime.codegen.emit.partition import LEFT, RIGHT, partitioned, plan_of, product_shape
+from runtime.codegen.groups.group_kernel import GroupKernel
+from runtime.codegen.groups.nodes import Additions
 from runtime.codegen.ir import DTYPES
 from runtime.codegen.kernels.matmul.shape import ProductShape
-from runtime.codegen.lowering.group_kernel import GroupKernel
-from runtime.codegen.lowering.nodes import Additions
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import CustomKernel
 

@@ -14,8 +14,8 @@ from runtime.codegen.emit.products import product_steps
 from runtime.codegen.emit.reductions import reduction_steps
 from runtime.codegen.emit.row_tiles import row_tiles_of_images
 from runtime.codegen.emit.rows import row_steps
-from runtime.codegen.lowering.group_kernel import GroupKernel
-from runtime.codegen.lowering.nodes import Additions, Node
+from runtime.codegen.groups.group_kernel import GroupKernel
+from runtime.codegen.groups.nodes import Additions, Node
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import CustomKernel, KernelSteps, Pointwise, Prepack, Product
 from runtime.codegen.rules.shape import MOVES, moving_steps

@@ -19,6 +19,8 @@ from runtime.codegen.costs import PACKED_ELEMENT_CYCLES, UPDATED_ELEMENT_CYCLES
 from runtime.codegen.emit.body import body_of
 from runtime.codegen.emit.partition import cost_of, plan_of
 from runtime.codegen.emit.producer import ProductOperands
+from runtime.codegen.groups.group_kernel import GroupKernel
+from runtime.codegen.groups.nodes import Additions
 from runtime.codegen.ir import DTYPES, Index, Value
 from runtime.codegen.kernels.matmul import (
     MatmulPlan,
@@ -36,8 +38,6 @@ from runtime.codegen.kernels.matmul.shape import (
     shares_panels,
 )
 from runtime.codegen.kernels.nest import Pieces, along, piece, pieces_of
-from runtime.codegen.lowering.group_kernel import GroupKernel
-from runtime.codegen.lowering.nodes import Additions
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import KernelContext, KernelStep, KernelSteps, Prepack
 

@@ -22,13 +22,13 @@ from runtime.codegen.emit.body import body_of
 from runtime.codegen.emit.partition import LEFT, RIGHT, product_shape
 from runtime.codegen.emit.producer import ProductOperands, Stream
 from runtime.codegen.emit.row_tiles import has_rows_apart, row_tiles_of_indices
+from runtime.codegen.groups.group_kernel import GroupKernel
 from runtime.codegen.ir import DTYPES, Index, Value
 from runtime.codegen.ir.words import lane, shuffle
 from runtime.codegen.kernels.matmul import Matrix, Operand
 from runtime.codegen.kernels.matmul.shape import ProductShape
 from runtime.codegen.kernels.nest import unravelled
 from runtime.codegen.kernels.reduction import PARALLEL_CHAINS, SUM, by_pairs, in_lanes
-from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 from runtime.codegen.rules import KernelContext, KernelStep, KernelSteps
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runtime.codegen.emit.reductions import Reductions, reductions_of, shape_of, steps_of_reductions
+from runtime.codegen.groups.group_kernel import GroupKernel
 from runtime.codegen.ir import Index, Value
 from runtime.codegen.kernels.moments import moments_of_rows, shift_of
 from runtime.codegen.kernels.nest import offset_of, piece, pieces_of
-from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import KernelSteps, Moment, Reduction
 

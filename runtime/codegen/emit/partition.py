@@ -25,12 +25,12 @@ from runtime.codegen.costs import (
     multiply_add_penalty,
 )
 from runtime.codegen.emit.body import counted
+from runtime.codegen.groups.group_kernel import GroupKernel
+from runtime.codegen.groups.nodes import Additions
 from runtime.codegen.kernels.matmul import MatmulPlan, plan_product, tile_cycles
 from runtime.codegen.kernels.matmul.plan import CONFLICT_STRIDE_BYTES, PAGE_BYTES, is_streamed
 from runtime.codegen.kernels.matmul.shape import MIN_LOCALITY_BYTES, ProductShape
 from runtime.codegen.kernels.nest import Nest, Pieces, nest, pieces_of
-from runtime.codegen.lowering.group_kernel import GroupKernel
-from runtime.codegen.lowering.nodes import Additions
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import Product
 

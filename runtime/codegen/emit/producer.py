@@ -12,14 +12,14 @@ from typing import NamedTuple
 from runtime.codegen.costs import MIN_PREFETCHED_BYTES
 from runtime.codegen.emit.body import body_of
 from runtime.codegen.emit.partition import LEFT, RIGHT
+from runtime.codegen.groups.group_kernel import GroupKernel
+from runtime.codegen.groups.nodes import Node
+from runtime.codegen.groups.producers import reader_of, row_strides
 from runtime.codegen.ir import Index, Value
 from runtime.codegen.kernels.matmul import ComputedMatrix, Matrix, Operand, PairedMatrix, words
 from runtime.codegen.kernels.matmul.shape import ProductShape
 from runtime.codegen.kernels.nest import offset_of
 from runtime.codegen.kernels.steps import ComputedOperand, Read
-from runtime.codegen.lowering.group_kernel import GroupKernel
-from runtime.codegen.lowering.nodes import Node
-from runtime.codegen.lowering.producers import reader_of, row_strides
 from runtime.codegen.rules import KernelContext, KernelStep, KernelSteps, Pointwise
 
 

@@ -16,12 +16,12 @@ from runtime.codegen.emit.large_products import is_large, large_steps
 from runtime.codegen.emit.partition import Partition, cost_of, partitioned, plan_of, product_shape
 from runtime.codegen.emit.producer import ProductOperands
 from runtime.codegen.emit.row_tiles import has_rows_apart, row_tiles, row_tiles_of_indices
+from runtime.codegen.groups.group_kernel import GroupKernel
+from runtime.codegen.groups.nodes import Additions
 from runtime.codegen.ir import DTYPES, Index, Value
 from runtime.codegen.kernels.matmul import Matrix, product, stored
 from runtime.codegen.kernels.matmul.shape import ProductShape
 from runtime.codegen.kernels.nest import Pieces, along, offset_of, piece, pieces_of, row_major, unravelled
-from runtime.codegen.lowering.group_kernel import GroupKernel
-from runtime.codegen.lowering.nodes import Additions
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import CustomKernel, KernelContext, KernelStep, KernelSteps, RowTiles
 

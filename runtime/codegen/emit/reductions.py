@@ -21,13 +21,13 @@ from typing import Final, NamedTuple
 from runtime.codegen.costs import ELEMENT_CYCLES, MIN_PREFETCHED_BYTES, PARTIAL_SUM_CYCLES
 from runtime.codegen.emit.body import body_of, counted
 from runtime.codegen.emit.row_tiles import IMAGE_AXES, row_tiles_of_indices
+from runtime.codegen.groups.group import axes_of
+from runtime.codegen.groups.group_kernel import GroupKernel
+from runtime.codegen.groups.nodes import Node
 from runtime.codegen.ir import DTYPES, Function, Index, Type, Value
 from runtime.codegen.ir.words import across, convert
 from runtime.codegen.kernels.nest import Nest, Pieces, Strides, nest, offset_of, piece, pieces_of, unravelled
 from runtime.codegen.kernels.reduction import Reducer, by_pairs, down_rows, in_lanes, whole_vectors
-from runtime.codegen.lowering.fusion_legality import axes_of
-from runtime.codegen.lowering.group_kernel import GroupKernel
-from runtime.codegen.lowering.nodes import Node
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 from runtime.codegen.rules import (
     KernelContext,

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from math import inf
 
 from runtime.codegen.costs import INSTRUCTION_CYCLES, KEPT_VECTOR_CYCLES
-from runtime.codegen.lowering.group_kernel import GroupKernel
-from runtime.codegen.lowering.instructions import instructions
-from runtime.codegen.lowering.nodes import Node
+from runtime.codegen.groups.group_kernel import GroupKernel
+from runtime.codegen.groups.instructions import instructions
+from runtime.codegen.groups.nodes import Node
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import Pointwise, Reduction
 

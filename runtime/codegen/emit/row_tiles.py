@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from math import prod
 from typing import Final
 
+from runtime.codegen.groups.group_kernel import GroupKernel
 from runtime.codegen.kernels.steps import KernelStep, KernelSteps, RowTiles
-from runtime.codegen.lowering.group_kernel import GroupKernel
 from runtime.codegen.rules import Pointwise
 
 IMAGE_AXES: Final = 4

@@ -16,6 +16,8 @@ from runtime.codegen.emit.body import Body, body_of, counted
 from runtime.codegen.emit.reductions import EmittedReduction, blocks_of, kept_steps, last_alone, reduction_of
 from runtime.codegen.emit.row_passes import Pass, passes_of
 from runtime.codegen.emit.row_tiles import row_tiles_of_indices
+from runtime.codegen.groups.group_kernel import GroupKernel
+from runtime.codegen.groups.nodes import Node
 from runtime.codegen.ir import DTYPES, UINT8, Index, Type, Value
 from runtime.codegen.ir.words import across, convert
 from runtime.codegen.kernels.nest import Nest, nest, offset_of, row_major, unravelled
@@ -28,8 +30,6 @@ from runtime.codegen.kernels.reduction import (
     tails_of,
     whole_vectors,
 )
-from runtime.codegen.lowering.group_kernel import GroupKernel
-from runtime.codegen.lowering.nodes import Node
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import KernelContext, KernelStep, KernelSteps, Reduction, in_memory, in_register
 from runtime.placement.alignment import aligned

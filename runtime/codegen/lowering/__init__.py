@@ -2,16 +2,10 @@
 
 passes/          the passes, one file each, and their table
 lowered_block    the state between two passes
-nodes            ops with their lowering rules, and their tensors
-view             the offset and strides of a tensor that is part of another one
 control          blocks inside ops of control flow: arguments and results outside of them
 decompositions   the ops that replace an op by its decomposition
-groups           nodes that one loop nest computes
 clamped_masks    masks of clamped values, which need no clamp
 fusion_legality  which nodes may be computed in one loop nest
-producers        which nodes may compute an operand where a product or convolution packs it
-instructions     the number of instructions of a pointwise node
-group_kernel     a group with operand numbers instead of names, so that equal groups are equal
 kernel_plans     kernel steps by the key of a kernel
 tiled_chains     groups that continue with the row tiles of each other
 phases           groups that may run concurrently

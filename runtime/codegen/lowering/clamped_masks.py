@@ -11,7 +11,7 @@ from math import inf
 from typing import Final
 
 from prograd_proto import program_pb2 as pb
-from runtime.codegen.lowering.nodes import Node
+from runtime.codegen.groups.nodes import Node
 from runtime.constants import constant_array
 
 BOUNDS: Final[dict[str, tuple[float, float]]] = {"relu": (0.0, inf), "relu6": (0.0, 6.0)}

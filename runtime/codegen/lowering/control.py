@@ -20,9 +20,9 @@ from runtime.codegen.costs import (
     MIN_CHUNK_CYCLES,
     MIN_ITERATION_CYCLES,
 )
+from runtime.codegen.groups.nodes import Nodes
 from runtime.codegen.lowering.in_place import may_overwrite, overwrites_argument, units_of
 from runtime.codegen.lowering.lowered_block import LoweredBlock
-from runtime.codegen.lowering.nodes import Nodes
 from runtime.codegen.lowering.phases import NEGLIGIBLE_BYTES
 from runtime.constants import constant_array
 from runtime.placement.alignment import ALIGNMENT

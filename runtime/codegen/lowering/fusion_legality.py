@@ -10,40 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final
 
-from runtime.codegen.lowering.nodes import Node, Nodes
+from runtime.codegen.groups.group import Group, axes_of
+from runtime.codegen.groups.nodes import Node, Nodes
 from runtime.codegen.rules import Moment, Pointwise, Reduction, register_type
-
-if TYPE_CHECKING:
-    from runtime.codegen.lowering.groups import Group
 
 MAX_GROUP_NODES: Final = 64
 """Upper bound on the nodes of a group; larger groups spill registers."""
-
-MAX_ROW_ELEMENTS: Final = 1 << 14
-"""Number of elements of a row up to which a few of its values stay in the first-level cache.
-
-A tensor with fewer elements in all is one thread's work.
-"""
-
-MIN_ROWS: Final = 8
-"""Least number of rows, so that all threads have work."""
-
-
-def axes_of(node: Node, rank: int) -> frozenset[int]:
-    """Return the axes of a reduction, counted from the first."""
-    axes = cast("tuple[int, ...]", node.attributes["axes"]) or range(rank)
-    return frozenset(axis % rank for axis in axes)
-
-
-def goes_over_rows(domain: Sequence[int], reduced: frozenset[int]) -> bool:
-    """Return True if these axes reduce rows over which one thread may pass several times."""
-    wide = [axis for axis, extent in enumerate(domain) if extent > 1]
-    if not wide or wide[-1] not in reduced:
-        return False
-    row = prod(domain[axis] for axis in reduced)
-    return row <= MAX_ROW_ELEMENTS and (prod(domain) <= MAX_ROW_ELEMENTS or prod(domain) // row >= MIN_ROWS)
 
 
 def can_join(group: Group, node: Node, domain: tuple[int, ...], block: Nodes) -> bool:

@@ -18,8 +18,8 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Final
 
 from prograd_proto.dtypes import ITEM_BYTES
-from runtime.codegen.lowering.groups import Group
-from runtime.codegen.lowering.nodes import Node, Nodes
+from runtime.codegen.groups.group import Group
+from runtime.codegen.groups.nodes import Node, Nodes
 from runtime.codegen.rules import CustomKernel, Pointwise, Reduction
 from runtime.step import Unit, Uses, written_over
 

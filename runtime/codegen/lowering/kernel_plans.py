@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from runtime.codegen.lowering.group_kernel import GroupKernel
+from runtime.codegen.emit.group_steps import steps_of
+from runtime.codegen.groups.group_kernel import GroupKernel
 from runtime.codegen.lowering.lowered_block import NO_STEPS, KernelPlan, LoweredBlock
 from runtime.codegen.rules import KernelSteps
 
@@ -11,7 +12,7 @@ class KernelPlans:
     """The kernel steps that are known of a block, and those that a pass adds."""
 
     def __init__(self, block: LoweredBlock) -> None:
-        self._plan, self._target = block.options.plan, block.target
+        self._target = block.target
         self._plans = dict(block.plans)
 
     def steps_of(self, kernel: GroupKernel) -> KernelSteps:
@@ -34,5 +35,5 @@ class KernelPlans:
         return block._replace(steps=steps, plans=self._plans)
 
     def _added(self, kernel: GroupKernel) -> KernelPlan:
-        plan = self._plans[kernel.key] = KernelPlan(kernel, self._plan(self._target, kernel))
+        plan = self._plans[kernel.key] = KernelPlan(kernel, steps_of(self._target, kernel))
         return plan

@@ -6,25 +6,21 @@ established yet is empty.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis
 from prograd_proto.blocks.control import BLOCKS
+from runtime.codegen.groups.group import Group
+from runtime.codegen.groups.group_kernel import GroupKernel
+from runtime.codegen.groups.nodes import Nodes
 from runtime.codegen.lowering.chunks import Chunk
-from runtime.codegen.lowering.group_kernel import GroupKernel
-from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.memory import NO_MEMORY, Memory
-from runtime.codegen.lowering.nodes import Node, Nodes
 from runtime.codegen.lowering.phases import NO_PHASES, Phases
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import KernelSteps
-
-HostScratch = Callable[[Nodes, Node], Sequence[TensorType]]
-"""Returns the types of the arrays that a host op may overwrite while it runs."""
 
 NO_NODES: Final = Nodes(BlockAnalysis(pb.BlockDesc()), [], {}, {}, {}, [], {}, set())
 NO_STEPS: Final = KernelSteps(())
@@ -36,10 +32,7 @@ class LoweringOptions(NamedTuple):
 
     Attributes:
         target: the machine that code is for.
-        plan: function that partitions the work of a kernel.
-        evaluations: function that returns how often a kernel computes each element of the operand in its slot, or None
-            if it cannot; see `lowering.producers`.
-        host_scratch: function that returns the scratch of a host op.
+        blocks: the blocks of the program, which ops with blocks refer to by number.
         threads: number of threads that compute.
         is_instrumented: True for a step that computes each op on its own and changes no state.
         memory_budget: bytes that a step of several threads may take if it can do with less than it would take without
@@ -50,9 +43,7 @@ class LoweringOptions(NamedTuple):
     """
 
     target: Target
-    plan: Callable[[Target, GroupKernel], KernelSteps]
-    evaluations: Callable[[Target, GroupKernel], int | None]
-    host_scratch: HostScratch
+    blocks: Sequence[pb.BlockDesc] = ()
     threads: int = 1
     is_instrumented: bool = False
     memory_budget: int | None = None
@@ -138,28 +129,25 @@ class LoweredBlock(NamedTuple):
         return group.is_host and group.nodes[0].op.id in self.bodies
 
 
-def unlowered(
-    desc: pb.BlockDesc, pinned: Sequence[str], options: LoweringOptions, blocks: Sequence[pb.BlockDesc] = ()
-) -> LoweredBlock:
-    """Return the state before the first pass; `blocks` are those of the program, which ops refer to by number.
+def unlowered(desc: pb.BlockDesc, pinned: Sequence[str], options: LoweringOptions) -> LoweredBlock:
+    """Return the state before the first pass.
 
     An instrumented step has no bodies: the NumPy kernels check every op inside, and name its iteration.
     """
-    return _unlowered(desc, tuple(pinned), options, blocks, -1, None, 0)
+    return _unlowered(desc, tuple(pinned), options, -1, None, 0)
 
 
 def _unlowered(
     desc: pb.BlockDesc,
     pinned: tuple[str, ...],
     options: LoweringOptions,
-    blocks: Sequence[pb.BlockDesc],
     number: int,
     owner: pb.OpDesc | None,
     part: int,
 ) -> LoweredBlock:
     controls = [op for op in desc.ops if op.type in BLOCKS and op.blocks and not options.is_instrumented]
     bodies = {
-        op.id: tuple(_unlowered(blocks[inner], (), options, blocks, inner, op, i) for i, inner in enumerate(op.blocks))
+        op.id: tuple(_unlowered(options.blocks[inner], (), options, inner, op, i) for i, inner in enumerate(op.blocks))
         for op in controls
     }
     return LoweredBlock(desc, pinned, options, bodies, number=number, owner=owner, part=part)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final, NamedTuple
 
-from runtime.codegen.lowering.groups import Group
-from runtime.codegen.lowering.nodes import Nodes
+from runtime.codegen.groups.group import Group
+from runtime.codegen.groups.nodes import Nodes
 from runtime.placement.alignment import aligned
 
 NEGLIGIBLE_BYTES: Final = 448 << 10

@@ -21,8 +21,8 @@ from math import gcd, inf
 from typing import Final, NamedTuple
 
 from runtime.codegen.costs import MAX_CHAIN_CYCLES, MAX_TILE_BYTES, MIN_LONE_TILED_BYTES, MIN_TILED_BYTES
-from runtime.codegen.lowering.groups import Group
-from runtime.codegen.lowering.nodes import Nodes
+from runtime.codegen.groups.group import Group
+from runtime.codegen.groups.nodes import Nodes
 from runtime.codegen.rules import KernelSteps, RowTiles
 
 MAX_GROUPS_BETWEEN: Final = 16

@@ -6,9 +6,8 @@ An op that runs blocks is a host op: the ops in its blocks run as NumPy kernels,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from prograd_proto import TensorType, attributes_of
+from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks.control import BLOCKS
 from runtime.codegen.code import HostOp
@@ -19,21 +18,6 @@ from runtime.engines.reference.bind import control_call
 from runtime.engines.reference.kernels import KERNELS
 from runtime.engines.reference.target import REFERENCE
 from runtime.memory.aligned import aligned_array, view
-
-if TYPE_CHECKING:
-    from runtime.codegen.lowering.nodes import Node, Nodes
-
-
-def scratch_of_node(nodes: Nodes, node: Node, blocks: Sequence[pb.BlockDesc] = ()) -> tuple[TensorType, ...]:
-    """Return the types of the arrays that the NumPy kernel of a node may overwrite while it runs.
-
-    `blocks` are those of the program, to which ops refer by number.
-    """
-    inputs = [nodes.types[name] if name else None for name in node.inputs]
-    if node.op.type in BLOCKS:
-        inner = [Around(blocks).find(number) for number in node.op.blocks]
-        return REFERENCE.control_scratch(node.op.type, inputs, node.attributes, inner)
-    return KERNELS[node.op.type].scratch(inputs, node.attributes)
 
 
 def host_call(

@@ -6,7 +6,6 @@ An entry of the cache that does not fit the block counts as absent, and so does 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,12 +21,11 @@ from runtime.engines.native import jit
 from runtime.engines.native.cache.entries import find, keep
 from runtime.engines.native.cache.entry import Entry, Label
 from runtime.engines.native.cache.key import key_of
-from runtime.engines.native.compiled import KernelCode, compiled_kernels, count_code, loaded_entry
+from runtime.engines.native.compiled import compiled_kernels, count_code, loaded_entry
 from runtime.entries import BoundEntry
 from runtime.memory.limit import NO_LIMIT, MemoryLimit, resident
 
 if TYPE_CHECKING:
-    from runtime.codegen.assemble import CompiledKernels, KernelSource
     from runtime.codegen.lowering.lowered_block import LoweredBlock
 
 
@@ -156,16 +154,11 @@ def compiled_step(
 
     Returns the code without object files, and the functions of those in memory.
     """
-    from runtime.codegen.assemble import CompiledKernels, native_code
+    from runtime.codegen.assemble import Assembly
 
-    compiled: list[KernelCode] = []
-
-    def build(source: KernelSource) -> CompiledKernels:
-        compiled.append(compiled_kernels(program, source, memory))
-        return CompiledKernels((), compiled[0].functions)
-
-    code = native_code(step, build)
-    [kernels] = compiled
+    assembly = Assembly(step)
+    kernels = compiled_kernels(program, assembly.source, memory)
+    code = assembly.code(kernels.functions)
     if key and kernels.key:
         contents = to_bytes(code)
         keep(Entry(Label(key, program, step.target.name, [], [len(contents)], kernels.key), contents))
@@ -177,7 +170,6 @@ def lowered(
 ) -> LoweredBlock:
     """Return a block lowered for this engine, whose host ops run as NumPy kernels."""
     from runtime.codegen import lower
-    from runtime.engines.native.host import scratch_of_node
 
     if any(namespace_of(op.type) for each in (block, *blocks) for op in each.ops):
         from runtime.engines.native.plugin_rules import use_plugin_rules
@@ -187,7 +179,6 @@ def lowered(
         block,
         options.pinned,
         target,
-        partial(scratch_of_node, blocks=blocks),
         options.threads,
         options.is_instrumented,
         options.memory_budget,

@@ -14,7 +14,7 @@ from prograd_proto import type_of
 from runtime import Run
 from runtime.codegen import lower
 from runtime.codegen.actions import CLEAR, COPY, HOST, JUMP, JUMP_IF_DONE, LINK, NAMES, PAUSE, ROW, SET
-from runtime.codegen.assemble import compiled_with, native_code
+from runtime.codegen.assemble import Assembly
 from runtime.codegen.code import ARENA, CHECK, LOOP_STEP, NUMBER, NativeCode
 from runtime.codegen.code_bounds import fits
 from runtime.codegen.code_bytes import TABLES, from_bytes, to_bytes
@@ -56,7 +56,10 @@ def block(desc):
 
 def made(block, desc):
     step = lowered(block, this_machine(), StepOptions(threads=THREADS), desc.blocks)
-    return native_code(step, compiled_with(jit.compiled))
+    assembly = Assembly(step)
+    written = assembly.source.write()
+    objects = [jit.compiled(module) for module in written.modules]
+    return assembly.code(written.functions, objects)
 
 
 @pytest.fixture(scope="module")

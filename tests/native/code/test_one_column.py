@@ -7,7 +7,7 @@ from native.building import every_target
 from native.made import Made, check
 
 from registry import OPS
-from runtime.codegen.lowering.nodes import Additions
+from runtime.codegen.groups.nodes import Additions
 from runtime.engines.native.cpu import this_machine
 
 

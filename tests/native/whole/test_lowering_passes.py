@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -22,7 +21,6 @@ from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.passes.pass_table import Pass, PassTable
 from runtime.codegen.lowering.passes.pipeline import PASSES
 from runtime.engines.native.cpu import this_machine
-from runtime.engines.native.host import scratch_of_node
 
 SQUARE = TensorType("float32", (64, 64))
 
@@ -30,8 +28,7 @@ SQUARE = TensorType("float32", (64, 64))
 def lowered_block(
     block: pb.BlockDesc, threads: int = 2, is_instrumented: bool = False, blocks: list[pb.BlockDesc] | None = None
 ) -> LoweredBlock:
-    scratch = partial(scratch_of_node, blocks=blocks or [])
-    return lowered(block, (), this_machine(), scratch, threads, is_instrumented, blocks=blocks or [])
+    return lowered(block, (), this_machine(), threads, is_instrumented, blocks=blocks or [])
 
 
 def perceptron() -> pb.BlockDesc:

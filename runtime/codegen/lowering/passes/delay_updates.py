@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from runtime.codegen.lowering.groups import Group
+from runtime.codegen.groups.group import Group
+from runtime.codegen.groups.nodes import Nodes
 from runtime.codegen.lowering.lowered_block import LoweredBlock
-from runtime.codegen.lowering.nodes import Nodes
 
 
 def delay_updates(block: LoweredBlock) -> LoweredBlock:

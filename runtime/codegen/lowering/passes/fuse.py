@@ -28,10 +28,10 @@ from operator import attrgetter
 from typing import Final
 
 from prograd_proto import program_pb2 as pb
-from runtime.codegen.lowering.fusion_legality import MAX_GROUP_NODES, axes_of, can_fuse, can_join, is_long
-from runtime.codegen.lowering.groups import Group, domain_of
+from runtime.codegen.groups.group import Group, axes_of, domain_of
+from runtime.codegen.groups.nodes import Node, Nodes
+from runtime.codegen.lowering.fusion_legality import MAX_GROUP_NODES, can_fuse, can_join, is_long
 from runtime.codegen.lowering.lowered_block import LoweredBlock
-from runtime.codegen.lowering.nodes import Node, Nodes
 from runtime.codegen.rules import Pointwise, Reduction
 
 BACKWARD: Final = (pb.STAGE_GRADIENT, pb.STAGE_DERIVATIVE)

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple, cast
 
+from runtime.codegen.groups.nodes import Node, Nodes
 from runtime.codegen.kernels.attention import ResultPlace, can_read
 from runtime.codegen.kernels.moves import Layout, row_major
 from runtime.codegen.lowering.lowered_block import LoweredBlock
-from runtime.codegen.lowering.nodes import Node, Nodes
 from runtime.codegen.rules.attention import JOINED_OPS, PLANS, attention_rule
 
 

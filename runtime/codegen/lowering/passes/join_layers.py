@@ -20,12 +20,12 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from prograd_proto import TensorType
+from runtime.codegen.groups.nodes import Additions, Node, Nodes
 from runtime.codegen.ir import DTYPES
 from runtime.codegen.kernels.recurrent.backward import BackwardOptions
 from runtime.codegen.kernels.recurrent.forward import ForwardOptions
 from runtime.codegen.kernels.recurrent.layer import KEPT_VECTORS, OPERANDS
 from runtime.codegen.lowering.lowered_block import LoweredBlock
-from runtime.codegen.lowering.nodes import Additions, Node, Nodes
 from runtime.codegen.machine import NOMINAL_L2_BYTES, Target
 from runtime.codegen.rules import CustomKernel
 from runtime.codegen.rules.recurrent import GATES, backwards, forwards, layer_of

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from runtime.codegen.groups.group import Group
+from runtime.codegen.groups.nodes import Nodes, convolution_of
 from runtime.codegen.kernels.conv.bottleneck import Bottleneck
-from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.lowered_block import LoweredBlock
-from runtime.codegen.lowering.nodes import Nodes, convolution_of
 
 
 def merge_bottlenecks(block: LoweredBlock) -> LoweredBlock:

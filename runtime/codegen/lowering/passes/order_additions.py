@@ -17,13 +17,13 @@ from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
+from runtime.codegen.groups.nodes import Additions, Node, Nodes
 from runtime.codegen.ir import DTYPES
 from runtime.codegen.kernels.matmul.shape import ProductShape, is_halved, is_of_few_rows, shares_panels
 from runtime.codegen.kernels.moves import Layout, row_major
 from runtime.codegen.kernels.nest import Nest
 from runtime.codegen.lowering.control import shared_arguments
 from runtime.codegen.lowering.lowered_block import LoweredBlock
-from runtime.codegen.lowering.nodes import Additions, Node, Nodes
 from runtime.codegen.rules import Product
 from runtime.codegen.rules.rule import Factors
 from runtime.codegen.rules.shape import MOVES, VIEW_OPS

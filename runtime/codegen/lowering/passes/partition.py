@@ -2,13 +2,13 @@
 
 1. A group stores the tensors that another group, a host op or the end of the step reads. The others stay in registers.
 2. A group is a kernel, with operand numbers instead of names. Equal kernels have one key and are partitioned once.
-3. `LoweringOptions.plan` partitions a kernel by shapes and target alone; the target knows the class of threads.
+3. A kernel is partitioned by shapes and target alone; the target knows the class of threads.
 """
 
 from __future__ import annotations
 
-from runtime.codegen.lowering.group_kernel import kernel_of
-from runtime.codegen.lowering.groups import Group
+from runtime.codegen.groups.group import Group
+from runtime.codegen.groups.group_kernel import kernel_of
 from runtime.codegen.lowering.kernel_plans import KernelPlans
 from runtime.codegen.lowering.lowered_block import LoweredBlock
 

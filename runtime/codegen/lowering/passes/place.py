@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from runtime.codegen.groups.nodes import Nodes
 from runtime.codegen.lowering.control import copies_of_block, counter_bytes, results_of, spare_carries
 from runtime.codegen.lowering.in_place import overwritten_operands, units_of
 from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.lowering.memory import BodyMemory, Memory, body_name, scratch_names
-from runtime.codegen.lowering.nodes import Nodes
 from runtime.codegen.rules import KernelSteps
 from runtime.placement import Buffer, check_placement
 from runtime.placement.alignment import ALIGNMENT, PAGE, aligned

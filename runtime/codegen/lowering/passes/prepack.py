@@ -19,12 +19,12 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from runtime.codegen.costs import MIN_TIME_SAVED_PER_STATE_BYTES
+from runtime.codegen.groups.group import Group
+from runtime.codegen.groups.group_kernel import GroupKernel, kernel_of
+from runtime.codegen.groups.nodes import Nodes
 from runtime.codegen.lowering.control import is_loop, shared_arguments
-from runtime.codegen.lowering.group_kernel import GroupKernel, kernel_of
-from runtime.codegen.lowering.groups import Group
 from runtime.codegen.lowering.kernel_plans import KernelPlans
 from runtime.codegen.lowering.lowered_block import LoweredBlock
-from runtime.codegen.lowering.nodes import Nodes
 from runtime.codegen.rules import KernelSteps, is_random
 from runtime.placement.alignment import aligned
 from runtime.step import spills

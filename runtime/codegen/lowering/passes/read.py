@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from prograd_proto import Attribute, TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis, Kind
+from runtime.codegen.groups.nodes import Node, Nodes
 from runtime.codegen.ir import DTYPES
 from runtime.codegen.lowering.decompositions import Decompositions
 from runtime.codegen.lowering.lowered_block import LoweredBlock
-from runtime.codegen.lowering.nodes import Node, Nodes
 from runtime.codegen.rules import CustomKernel, Decomposition, Pointwise, Rule, rule_of
 from runtime.operators import CONTRACTS
 

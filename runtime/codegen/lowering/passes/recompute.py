@@ -5,7 +5,7 @@
    have to live longer for it may take at most the bytes that the tensor took.
 2. A group that reads the tensor element by element computes it in its own loops.
 3. A product or a convolution that reads it as an operand computes it where it packs that operand, in its producer slot
-   (see `lowering.producers`). The nodes of the slot may read statistics of rows that the tensor's own group has
+   (see `groups.producers`). The nodes of the slot may read statistics of rows that the tensor's own group has
    reduced, so that a norm before a product needs no pass over rows to write its result. Products compute each element
    once in all. A tensor that exceeds the second-level cache may be computed again if that takes few instructions.
 4. A weight of few bits, such as `dequantize` widens, is computed in every product that reads it, and so is a weight of
@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final
@@ -27,14 +27,15 @@ from runtime.codegen.costs import (
     STORED_VECTOR_CYCLES,
     WRITTEN_BYTE_CYCLES,
 )
+from runtime.codegen.emit.evaluations import evaluations
+from runtime.codegen.groups.group import Group
+from runtime.codegen.groups.group_kernel import kernel_of
+from runtime.codegen.groups.instructions import instructions
+from runtime.codegen.groups.nodes import Additions, Node, Nodes
+from runtime.codegen.groups.producers import can_produce, has_slot, reader_of
 from runtime.codegen.lowering.clamped_masks import with_unclamped_masks
 from runtime.codegen.lowering.fusion_legality import MAX_GROUP_NODES, can_follow_convolution
-from runtime.codegen.lowering.group_kernel import GroupKernel, kernel_of
-from runtime.codegen.lowering.groups import Group
-from runtime.codegen.lowering.instructions import instructions
 from runtime.codegen.lowering.lowered_block import LoweredBlock
-from runtime.codegen.lowering.nodes import Additions, Node, Nodes
-from runtime.codegen.lowering.producers import can_produce, has_slot, reader_of
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import Pointwise, Product, Rule
 
@@ -47,21 +48,16 @@ FAR_TENSOR_BYTES: Final = 1 << 20
 MAX_EXTENSION: Final = 16
 """Groups by which a tensor of 16 bits may live longer without a price: it takes the place of a mask or of float32."""
 
-Evaluations = Callable[[Target, GroupKernel], int | None]
-"""Returns how often a group computes each element of the operand that its prologue makes; None if it cannot."""
-
 
 def recompute(block: LoweredBlock) -> LoweredBlock:
     """Compute cheap values again in the groups that read them, instead of storing them."""
-    nodes, groups = recomputed(block.target, block.nodes, block.groups, block.options.evaluations)
+    nodes, groups = recomputed(block.target, block.nodes, block.groups)
     return block._replace(nodes=nodes, groups=groups)
 
 
-def recomputed(
-    target: Target, block: Nodes, groups: Sequence[Group], evaluations: Evaluations
-) -> tuple[Nodes, list[Group]]:
+def recomputed(target: Target, block: Nodes, groups: Sequence[Group]) -> tuple[Nodes, list[Group]]:
     """Return the block with more tensors, and copies of the groups, some of which compute tensors of others again."""
-    remaking = _Recomputation(target, block, [_copy(group) for group in groups], evaluations)
+    remaking = _Recomputation(target, block, [_copy(group) for group in groups])
     for group in remaking.groups:
         while remaking.consider_all(group):
             pass  # another tensor may need operands that are read by then
@@ -96,7 +92,6 @@ class _Recomputation:
     target: Target
     block: Nodes
     groups: list[Group]
-    evaluations: Evaluations
     names: dict[tuple[Group, bool, str], str] = field(default_factory=dict[tuple[Group, bool, str], str])
     counts: dict[tuple[object, ...], tuple[Rule, int | None]] = field(
         default_factory=dict[tuple[object, ...], tuple[Rule, int | None]]
@@ -217,7 +212,7 @@ class _Recomputation:
         if not can_produce(nodes, self.types[name], self.types, self.block.views):
             return None
         block, producing = replace(self.block, types=self.types, root=self.root), replace(group, prologue=nodes)
-        return self.evaluations(self.target, kernel_of(block, producing, ()))
+        return evaluations(self.target, kernel_of(block, producing, ()))
 
     def _reads_alone(self, group: Group, node: Node) -> bool:
         """Return True if a group may compute rows of a kernel: a product, which checks indices before any update."""

@@ -16,12 +16,12 @@ from dataclasses import replace
 from math import prod
 
 from prograd_proto.dtypes import ITEM_BYTES
+from runtime.codegen.groups.nodes import Node, Nodes
+from runtime.codegen.groups.view import View
 from runtime.codegen.kernels.matmul.shape import is_of_few_rows
 from runtime.codegen.kernels.moves import Layout, row_major
 from runtime.codegen.kernels.nest import nest
 from runtime.codegen.lowering.lowered_block import LoweredBlock
-from runtime.codegen.lowering.nodes import Node, Nodes
-from runtime.codegen.lowering.view import View
 from runtime.codegen.rules import CustomKernel, Pointwise, Product, Reduction
 from runtime.codegen.rules.rule import Factors
 from runtime.codegen.rules.shape import MOVES, VIEW_OPS

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from runtime.codegen.lowering.groups import Group
+from prograd_proto import TensorType
+from prograd_proto.blocks import BlockAnalysis
+from runtime.codegen.groups.group import Group
+from runtime.codegen.groups.nodes import Node, Nodes
 from runtime.codegen.lowering.in_place import updates_in_place
 from runtime.codegen.lowering.kernel_plans import KernelPlans
 from runtime.codegen.lowering.lowered_block import LoweredBlock
-from runtime.codegen.lowering.nodes import Nodes
 from runtime.codegen.lowering.phases import NEGLIGIBLE_BYTES, PhaseChain, phases_of
 from runtime.codegen.lowering.tiled_chains import TiledChain, chained_order, tiled_chains
 from runtime.codegen.rules import KernelSteps
 from runtime.placement.alignment import aligned
+from runtime.target import TARGET
 
 
 def schedule(block: LoweredBlock) -> LoweredBlock:
@@ -55,11 +58,23 @@ def _scratch(block: LoweredBlock) -> list[list[int]]:
     return [
         list[int]()
         if block.is_control(group)
-        else [type.nbytes for type in block.options.host_scratch(block.nodes, group.nodes[0])]
+        else [type.nbytes for type in _host_scratch(block, group.nodes[0])]
         if group.is_host
         else [*steps.shared_scratch, *(aligned(size) * block.threads for size in steps.thread_scratch)]
         for group, steps in zip(block.groups, block.steps, strict=True)
     ]
+
+
+def _host_scratch(block: LoweredBlock, node: Node) -> Sequence[TensorType]:
+    """Return the types of the arrays that the NumPy kernel of a host op may overwrite while it runs."""
+    inputs = [block.nodes.types[name] if name else None for name in node.inputs]
+    if not node.op.blocks:
+        return TARGET.scratch(node.op.type, inputs, node.attributes)
+
+    def reading(number: int) -> BlockAnalysis:
+        return BlockAnalysis(block.options.blocks[number], reading)
+
+    return TARGET.control_scratch(node.op.type, inputs, node.attributes, [*map(reading, node.op.blocks)])
 
 
 def _reordered(block: LoweredBlock, order: Sequence[int]) -> LoweredBlock:

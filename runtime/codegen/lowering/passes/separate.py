@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.codegen.lowering.groups import Group, domain_of
+from runtime.codegen.groups.group import Group, domain_of
 from runtime.codegen.lowering.lowered_block import LoweredBlock
 
 

@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from math import prod
+from typing import Final, cast
 
 from prograd_proto import program_pb2 as pb
-from runtime.codegen.lowering.fusion_legality import goes_over_rows
-from runtime.codegen.lowering.nodes import Node, Nodes
+from runtime.codegen.groups.nodes import Node, Nodes
 from runtime.codegen.rules import CustomKernel, Product, Reduction
+
+MAX_ROW_ELEMENTS: Final = 1 << 14
+"""Number of elements of a row up to which a few of its values stay in the first-level cache.
+
+A tensor with fewer elements in all is one thread's work.
+"""
+
+MIN_ROWS: Final = 8
+"""Least number of rows, so that all threads have work."""
 
 
 @dataclass(eq=False)
@@ -122,3 +132,18 @@ def domain_of(block: Nodes, node: Node) -> tuple[int, ...]:
     """Return the extents of the loops of a node: the shape of its results, or of the operand of a reduction."""
     name = node.inputs[0] if isinstance(node.rule, Reduction) else node.outputs[0] if node.outputs else ""
     return block.types[name].static_shape if name else ()
+
+
+def axes_of(node: Node, rank: int) -> frozenset[int]:
+    """Return the axes of a reduction, counted from the first."""
+    axes = cast("tuple[int, ...]", node.attributes["axes"]) or range(rank)
+    return frozenset(axis % rank for axis in axes)
+
+
+def goes_over_rows(domain: Sequence[int], reduced: frozenset[int]) -> bool:
+    """Return True if these axes reduce rows over which one thread may pass several times."""
+    wide = [axis for axis, extent in enumerate(domain) if extent > 1]
+    if not wide or wide[-1] not in reduced:
+        return False
+    row = prod(domain[axis] for axis in reduced)
+    return row <= MAX_ROW_ELEMENTS and (prod(domain) <= MAX_ROW_ELEMENTS or prod(domain) // row >= MIN_ROWS)

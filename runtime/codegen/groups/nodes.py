@@ -10,8 +10,8 @@ from typing import NamedTuple
 from prograd_proto import Attribute, TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis
+from runtime.codegen.groups.view import View
 from runtime.codegen.kernels.conv.plan import ConvShape
-from runtime.codegen.lowering.view import View
 from runtime.codegen.rules import CustomKernel, Rule
 from runtime.codegen.rules.conv import shape_of
 

@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from prograd_proto import TensorType
+from runtime.codegen.groups.group import Group
+from runtime.codegen.groups.nodes import Node
+from runtime.codegen.groups.view import View
 from runtime.codegen.kernels.moves import Layout, row_major
 from runtime.codegen.kernels.nest import nest
-from runtime.codegen.lowering.groups import Group
-from runtime.codegen.lowering.nodes import Node
-from runtime.codegen.lowering.view import View
 from runtime.codegen.rules import CustomKernel, Pointwise, Product
 from runtime.codegen.rules.rule import RowReader
 

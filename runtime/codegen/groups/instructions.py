@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from prograd_proto import TensorType
+from runtime.codegen.groups.nodes import Node
 from runtime.codegen.ir import Module, Value
-from runtime.codegen.lowering.nodes import Node
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import Pointwise, register_type
 

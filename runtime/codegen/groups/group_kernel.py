@@ -9,11 +9,11 @@ from typing import Final
 
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
+from runtime.codegen.groups.group import Group
+from runtime.codegen.groups.nodes import Additions, Node, Nodes
+from runtime.codegen.groups.view import View
 from runtime.codegen.ir import DTYPES, INT64, UINT8, Function, Type, Value
 from runtime.codegen.kernels.moves import Layout, row_major
-from runtime.codegen.lowering.groups import Group
-from runtime.codegen.lowering.nodes import Additions, Node, Nodes
-from runtime.codegen.lowering.view import View
 from runtime.codegen.rules import CustomKernel, KernelContext, KernelSteps, Pointwise, Product, is_random
 from runtime.placement.alignment import aligned
 

@@ -1,0 +1,9 @@
+"""What a kernel computes: the nodes of a block, and groups of them that one loop nest computes.
+
+view         the offset and strides of a tensor that is part of another one
+nodes        ops with their lowering rules, and their tensors
+group        nodes that one loop nest computes
+group_kernel a group with operand numbers instead of names, so that equal groups are equal
+producers    which nodes may compute an operand where a product or convolution packs it
+instructions the number of instructions of a pointwise node
+"""
