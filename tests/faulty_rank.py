@@ -73,12 +73,12 @@ def break_step() -> None:
 
     step, made = Stepper.step, [0]
 
-    def faulty(self: Stepper, executor: object) -> None:
+    def faulty(self: Stepper, executor: object, **options: object) -> None:
         made[0] += 1
         if made[0] == int(STEP):
             note_beginning()
             IN_A_STEP[KIND]()
-        step(self, executor)  # pyright: ignore[reportArgumentType]: whatever the caller gives
+        step(self, executor, **options)  # pyright: ignore[reportArgumentType]: whatever the caller gives
 
     Stepper.step = faulty
 

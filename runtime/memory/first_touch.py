@@ -2,8 +2,9 @@
 
 A page of 2 MiB takes 0.1 ms, and the 512 small pages of the same size take four times that. Steps are up to 3 % faster
 with large pages. On a virtual machine whose host has reclaimed free memory, each large page takes 4 ms, which doubles
-the time of a first step. Where that is measured, memory begins with small pages, and gets large ones after the run has
-gone on for a while. On other systems than Linux the system decides.
+the time of a first step. Where that is measured, memory begins with small pages. A training that goes on for a while
+makes them large; predictions and texts, whose readers wait for each step, leave that to the system, which does a few at
+a time. On other systems than Linux the system decides.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ LARGE_PAGES, SMALL_PAGES, TOUCHED, MADE_LARGE = 14, 15, 23, 25
 LARGE_PAGE_SETTING: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 """File with the system's setting for large pages: [always], [madvise] or [never]."""
 
-_small: list[ReferenceType[Array]] = []
+_small: list[tuple[ReferenceType[Array], int]] = []
+"""Memory that began with small pages, and the address from which it has them."""
+
 _found_slow: list[bool] = []
 
 
@@ -44,7 +47,8 @@ def touch(memory: Array) -> None:
         _found_slow[:] = [True]
         _advise(reached, end, SMALL_PAGES)
         _advise(reached, end, TOUCHED)
-        _small.append(ref(memory))
+        _advise(reached, end, LARGE_PAGES)
+        _small.append((ref(memory), reached))
 
 
 def _touched_large(start: int, end: int) -> int:
@@ -59,15 +63,20 @@ def _touched_large(start: int, end: int) -> int:
     return end
 
 
-def make_large() -> None:
-    """Replace the small pages of memory by large ones; this takes a few tenths of a second per 100 MiB."""
-    waiting, _small[:] = list(_small), []
-    for found in waiting:
+def make_large(seconds: float) -> None:
+    """Replace small pages of memory by large ones until `seconds` have passed; what is left waits for another call."""
+    until = perf_counter() + seconds
+    while _small:
+        found, reached = _small.pop()
         memory = found()
-        if memory is not None:
-            start, end = _whole_pages(memory)
-            _advise(start, end, LARGE_PAGES)
-            _advise(start, end, MADE_LARGE)
+        if memory is None:
+            continue
+        end = _whole_pages(memory)[1]
+        for page in range(reached, end, LARGE_PAGE_BYTES):
+            if perf_counter() > until:
+                _small.append((found, page))
+                return
+            _advise(page, page + LARGE_PAGE_BYTES, MADE_LARGE)
 
 
 def begins_small() -> bool:

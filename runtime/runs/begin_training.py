@@ -164,7 +164,7 @@ def _steps_of(session: Session, standing: Standing, course: Course, fetch: Seque
         with session.workspaces.lent([bound], more) as lent:
             executor = lent.executor(bound, more)
             fill(rows, executor.feeds, start, bound.rows)
-            session.stepper.step(executor)
+            session.stepper.step(executor, trains=True)
             standing.fetched = executor.fetches
             return executor.fetches
 
@@ -200,7 +200,7 @@ def _steps_at_once(session: Session, standing: Standing, course: Course, fetch: 
             if repeat is None:
                 return None
             kept: dict[str, Array] = {}
-            session.stepper.call(lambda: kept.update(repeat(start, count)))
+            session.stepper.call(lambda: kept.update(repeat(start, count)), trains=True)
             standing.fetched = executor.fetches
             return kept
 

@@ -12,7 +12,7 @@ from runtime.memory.first_touch import begins_small, make_large
 from runtime.runs.overtime import Overtime
 
 A_WHILE: Final = 2.0
-"""Seconds of steps after which large pages are worth their cost."""
+"""Seconds of training after which as many seconds are given to large pages."""
 
 
 class Trace(Protocol):
@@ -36,20 +36,24 @@ class Stepper:
         self.overtime: Overtime | None = None
         self._begun = 0.0
 
-    def step(self, executor: Executor) -> None:
+    def step(self, executor: Executor, *, trains: bool = False) -> None:
         """Make a step of the executor; raise its errors, and OutOfTime."""
-        self.call(executor.step if self.trace is None else partial(self.trace.step, executor))
+        self.call(executor.step if self.trace is None else partial(self.trace.step, executor), trains=trains)
 
-    def call(self, step: Callable[[], None]) -> None:
-        """Make one or more steps by a call without traces; raise errors as `step` does."""
+    def call(self, step: Callable[[], None], *, trains: bool = False) -> None:
+        """Make one or more steps by a call without traces; raise errors as `step` does.
+
+        With `trains`, more such steps follow, and a pause is worth its while if it makes them faster.
+        """
         if self.overtime is None:
             step()
         else:
             self.overtime.step(step)
-        if begins_small() and self._goes_on():
-            make_large()
+        if trains and begins_small():
+            self._make_large()
 
-    def _goes_on(self) -> bool:
-        """Return True if steps have been made for a while."""
+    def _make_large(self) -> None:
         self._begun = self._begun or perf_counter()
-        return perf_counter() > self._begun + A_WHILE
+        if perf_counter() > self._begun + A_WHILE:
+            make_large(A_WHILE)
+            self._begun = 0.0

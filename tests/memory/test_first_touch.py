@@ -35,7 +35,7 @@ def test_memory_is_there_before_it_is_written():
     memory = aligned_bytes(SIZE)
     assert not memory.any()
     if first_touch._advise(*first_touch._whole_pages(memory), first_touch.TOUCHED):  # known since Linux 5.14
-        first_touch.make_large()
+        first_touch.make_large(60)
         assert faults_of(lambda: memory.fill(1)) < SIZE // 4096 // 2
 
 
@@ -56,14 +56,18 @@ def test_memory_begins_small_where_large_pages_are_slow_and_gets_them_later(monk
         (first_touch.TOUCHED, large),
         (first_touch.SMALL_PAGES, left),
         (first_touch.TOUCHED, left),
+        (first_touch.LARGE_PAGES, left),
     ]
     assert first_touch.begins_small()
     asked.clear()
     aligned_bytes(SIZE)  # and is gone again
     assert asked[0][0] == first_touch.SMALL_PAGES, "what was slow is not tried again"
     asked.clear()
-    first_touch.make_large()
-    assert asked == [(first_touch.LARGE_PAGES, left + large), (first_touch.MADE_LARGE, left + large)]
+    first_touch.make_large(first_touch.SLOW_SECONDS * 6)
+    assert asked == [(first_touch.MADE_LARGE, large)], "there is no time for another page"
+    assert first_touch.begins_small()
+    first_touch.make_large(60)
+    assert asked == [(first_touch.MADE_LARGE, large)] * (left // large), "each page once"
     assert not first_touch.begins_small()
 
 
@@ -79,11 +83,11 @@ def test_contents_stay_when_pages_become_large(monkeypatch):
     monkeypatch.setattr(first_touch, "_found_slow", [True])
     memory = aligned_bytes(SIZE)
     memory[:] = np.arange(SIZE) % 251
-    first_touch.make_large()
+    first_touch.make_large(60)
     assert (memory == np.arange(SIZE) % 251).all()
 
 
-def test_steps_make_pages_large_after_a_while(monkeypatch):
+def test_training_makes_pages_large_after_a_while(monkeypatch):
     from runtime.runs import stepper
 
     times = iter([1.0, 1.0, 2.0, 3.5])
@@ -92,6 +96,20 @@ def test_steps_make_pages_large_after_a_while(monkeypatch):
     memory = aligned_bytes(SIZE)
     steps = stepper.Stepper()
     for still_small in (True, True, False):
-        steps.call(lambda: None)
+        steps.call(lambda: None, trains=True)
         assert first_touch.begins_small() == still_small
+    assert not memory.any()
+
+
+def test_nobody_waits_for_large_pages_between_predictions(monkeypatch):
+    from runtime.runs import stepper
+
+    times = iter(range(0, 1000, 5))
+    monkeypatch.setattr(first_touch, "_found_slow", [True])
+    monkeypatch.setattr(stepper, "perf_counter", lambda: next(times))
+    memory = aligned_bytes(SIZE)
+    steps = stepper.Stepper()
+    for _ in range(3):
+        steps.call(lambda: None)
+    assert first_touch.begins_small()
     assert not memory.any()
