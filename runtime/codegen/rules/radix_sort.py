@@ -3,6 +3,9 @@
 Each pass keeps the order of keys with an equal byte, so the first of equal elements comes first. A byte that all keys
 of a row have in common is skipped. NaN is larger than any number, and both zeros are equal. (Radix sort, H. Seward,
 1954.)
+
+If few of the elements are asked for, the highest byte of the last of them is found first, and only keys whose highest
+byte is not above it are sorted.
 """
 
 from __future__ import annotations
@@ -24,6 +27,9 @@ DIGIT_VALUES: Final = 256
 KEYS, PLACES, COUNTS = range(3)
 """Scratch of the thread: keys twice, their indices twice, and the number of keys for each value of each byte."""
 
+MAX_SELECTED_SHARE: Final = 1 / 8
+"""Share of a row, if no more of it is asked for, from which on it is worthwhile to leave out keys before sorting."""
+
 UNSIGNED: Final = {8: UINT8, 32: UINT32, 64: UINT64}
 SIGNED: Final = {32: INT32, 64: INT64}
 """Signed integer types by the bits of an element."""
@@ -37,7 +43,7 @@ def all_of_order(
     `outputs` are the numbers of the results for elements and for indices.
     """
     rows, element = row_blocks(x, axis), DTYPES[x.dtype]
-    digits = element.bits // 8
+    digits, few = element.bits // 8, count <= x.static_shape[axis] * MAX_SELECTED_SHARE
 
     def write(context: KernelContext, start: Value, stop: Value) -> None:
         f = context.f
@@ -47,7 +53,10 @@ def all_of_order(
         for item in f.range(start, stop):
             block, column = f.index(item) // rows.after, f.index(item) % rows.after
             row = source + (block * rows.size * rows.after + column)
-            order.begin(row, rows.after)
+            if few:
+                order.begin_with_first(row, rows.after, count)
+            else:
+                order.begin(row, rows.after)
             for digit in range(digits):
                 order.sort(digit)
             for i in f.range(0, count):
@@ -57,11 +66,11 @@ def all_of_order(
                     if output is not None:
                         f.store(value, context.outputs[output], to)
 
-    items = rows.before * rows.after
+    items, passes = rows.before * rows.after, 2 if few else digits
     place_bytes = DTYPES[index_dtype(rows.size)].bits // 8
     own = (2 * rows.size * element.bits // 8, 2 * rows.size * place_bytes, digits * DIGIT_VALUES * place_bytes)
     return KernelSteps(
-        (KernelStep(write, items, items * rows.size * digits * SORTED_ELEMENT_CYCLES),),
+        (KernelStep(write, items, items * rows.size * passes * SORTED_ELEMENT_CYCLES),),
         thread_scratch=tuple(max(s, 64) for s in own),
     )
 
@@ -78,26 +87,59 @@ class _Order:
             context.thread_scratch(COUNTS, self.index),
         )
         self.half = self.f.local()  # the half of KEYS and PLACES, 0 or 1, with the order so far
+        self.number = self.f.local()  # of the keys that are sorted
 
     def begin(self, row: Value, step: int) -> None:
         """Compute the keys, and count the values of all their bytes."""
-        f, digits = self.f, self.element.bits // 8
-        f.store(f.index(0), self.half)
-        for i in f.range(0, digits * DIGIT_VALUES):
-            f.store(f.constant(self.index, 0), self.counts, i)
+        f = self.f
+        self._clear()
+        for i in f.range(0, self.size):
+            self._add(f.index(i), self._key(f.load(row, i * step)), f.index(i))
+        f.store(f.index(self.size), self.number)
+
+    def begin_with_first(self, row: Value, step: int, count: int) -> None:
+        """Compute the keys, and keep those that may be among the first `count`."""
+        f, top = self.f, self.element.bits // 8 - 1
+        self._clear()
         for i in f.range(0, self.size):
             key = self._key(f.load(row, i * step))
-            f.store(key, self.keys, i)
-            f.store(convert(f.index(i), self.index), self.places, i)
-            for digit in range(digits):
-                at = self._byte(key, digit)
-                f.store(f.load(self.counts, at) + 1, self.counts, at)
+            f.store(key, self.keys, i + self.size)
+            self._count(key, top)
+        loop = f.loop(0, DIGIT_VALUES, 1, [f.constant(self.index, 0), f.index(0)])
+        for value, [before, last] in loop:
+            before = before + f.load(self.counts, f.index(value) + top * DIGIT_VALUES)
+            loop.carry([before, last + where(before < count, f.index(1), f.index(0))])
+        [_, last] = loop.results
+        self._clear()
+        for i in f.range(0, self.size):
+            key = f.load(self.keys, i + self.size)
+            with f.when(self._byte(key, top) <= last + top * DIGIT_VALUES):
+                number = f.load(self.number)
+                self._add(number, key, f.index(i))
+                f.store(number + 1, self.number)
+
+    def _clear(self) -> None:
+        f = self.f
+        f.store(f.index(0), self.half)
+        f.store(f.index(0), self.number)
+        for i in f.range(0, self.element.bits // 8 * DIGIT_VALUES):
+            f.store(f.constant(self.index, 0), self.counts, i)
+
+    def _add(self, to: Index, key: Value, place: Value) -> None:
+        self.f.store(key, self.keys, to)
+        self.f.store(convert(place, self.index), self.places, to)
+        for digit in range(self.element.bits // 8):
+            self._count(key, digit)
+
+    def _count(self, key: Value, digit: int) -> None:
+        at = self._byte(key, digit)
+        self.f.store(self.f.load(self.counts, at) + 1, self.counts, at)
 
     def sort(self, digit: int) -> None:
         """Order the keys by a byte, unless it is the same in all of them."""
         f = self.f
-        one = self._byte(f.load(self.keys), digit)
-        with f.when(f.load(self.counts, one).not_equal(self.size)):
+        one, number = self._byte(f.load(self.keys), digit), f.load(self.number)
+        with f.when(convert(f.load(self.counts, one), INT64).not_equal(number)):
             loop = f.loop(0, DIGIT_VALUES, 1, [f.constant(self.index, 0)])
             for value, [before] in loop:
                 at = f.index(value) + digit * DIGIT_VALUES
@@ -106,7 +148,7 @@ class _Order:
                 loop.carry([before + count])
             half = f.load(self.half)
             source, goal = half * self.size, (1 - half) * self.size
-            for i in f.range(0, self.size):
+            for i in f.range(0, number):
                 key = f.load(self.keys, source + i)
                 at = self._byte(key, digit)
                 index = f.load(self.counts, at)
