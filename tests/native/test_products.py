@@ -228,3 +228,32 @@ def test_few_rows_have_the_bits_of_their_op_wherever_its_operands_lie(rows: int)
     found, *_ = check(sliced, [x, w], this_machine(), NEAR["float32"])
     again, *_ = check(beside, [x, w], this_machine(), NEAR["float32"])
     np.testing.assert_array_equal(found, again)
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("rows", [1, 2, 3, 4])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_few_rows_by_each_matrix_of_a_batch_have_the_bits_of_that_matrix_alone(rows: int, dtype: str, shared: bool):
+    """Queries of a few heads by the keys of each text; or the keys of one text, by queries of two others."""
+    texts, groups, keys, size = 2, 3, 130, 64
+    rows = -(-rows // texts) if shared else rows
+    q, k = of(texts, groups, rows, size, dtype=dtype), of(4, texts, groups, keys, size, dtype=dtype)
+
+    def of_texts(q: Value, k: Value) -> list[Value]:
+        return [matmul(q, k[2, 0] if shared else k[2], transpose_b=True) * 0.125]
+
+    def of_one(q: Value, k: Value) -> list[Value]:
+        return [matmul(q, k, transpose_b=True) * 0.125]
+
+    alone = [
+        check(of_one, [a, b], this_machine(), NEAR[dtype])[0]
+        for of_text, i in zip(q, (0, 0) if shared else (0, 1), strict=True)
+        for a, b in zip(of_text, k[2, i], strict=True)
+    ]
+    wanted = np.reshape(alone, (texts, groups, rows, keys))
+    for each in filter(lambda each: each.fma, map(target, instruction_sets())):
+        for threads in (1, 2):
+            [found] = check(of_texts, [q, k], each, NEAR[dtype], threads)
+            np.testing.assert_array_equal(found, wanted)
+    check(of_texts, [q, k], target("sse2"), NEAR[dtype])

@@ -130,7 +130,7 @@ class ProductShape(NamedTuple):
 
 
 def is_of_few_rows(left: Sequence[int], right: Sequence[int], depth: int, domain: Sequence[int]) -> bool:
-    """Return True for few rows times one matrix, if the elements of both along the depth are contiguous.
+    """Return True for few rows times each matrix, if the elements of both along the depth are contiguous.
 
     Args:
         left: strides of the left operand along the domain, and along the depth.
@@ -138,9 +138,9 @@ def is_of_few_rows(left: Sequence[int], right: Sequence[int], depth: int, domain
         depth: the depth.
         domain: shape of the result.
     """
-    rows, is_one_matrix = prod(domain[:-1]), not any(right[:-2]) and domain[-1] > 1
+    rows = prod(extent for extent, step in zip(domain[:-1], right[:-2], strict=True) if not step)
     along_depth = left[-1] == right[-1] == 1 != right[-2] and depth * domain[-1] >= LEAST_WEIGHTS
-    return is_one_matrix and along_depth and rows <= MOST_FEW_ROWS
+    return domain[-1] > 1 and along_depth and rows <= MOST_FEW_ROWS
 
 
 def is_halved(shape: ProductShape, bits: int) -> bool:
