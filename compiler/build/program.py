@@ -289,13 +289,14 @@ class Program:
         blocks = self._blocks()
         form = form_of(weights, self, [block.desc for block in blocks], keep, Calibration(run, rows, percentile))
         chosen = form.chosen
-        brought = form.values(run.states.arrays if values is None and run is not None else values)
+        brought, numbers = form.values(run.states.arrays if values is None and run is not None else values)
+        coded = {name: form.codes_of(name, array) for name, array in numbers}
         if any(name in self._updates for name in chosen):
             self._stop_training()
         path, types = f"{self.name}.weights.safetensors", dict[str, list[TensorType]]()
         for name in chosen:
-            made, types[name] = form.codes_of(name, brought.pop(name)), []
-            for own, array in made.items():
+            types[name] = []
+            for own, array in coded.pop(name).items():
                 type = TensorType(array.dtype.name, array.shape)
                 self._states.add(own, type, pb.STATE_KIND_BUFFER, FromFile(path, own))
                 types[name].append(type)

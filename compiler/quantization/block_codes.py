@@ -21,12 +21,25 @@ BITS: Final = {"q8_0": 8, "q4_0": 4}
 """The bits of an element, by the name of the form."""
 
 
+PIECE: Final = 1 << 13
+"""Blocks that are rounded at a time; what is computed on the way stays in a cache."""
+
+
 def narrow(array: Any, form: str) -> tuple[Any, Any]:
     """Return the codes and the scales of float32 numbers, whose last axis is whole blocks.
 
     Raises ValueError for numbers that are not finite, or too large for scales of float16.
     """
-    blocks = np.ascontiguousarray(array, np.float32).reshape(*array.shape[:-1], -1, BLOCK)
+    blocks = np.ascontiguousarray(array, np.float32).reshape(-1, BLOCK)
+    codes = np.empty((len(blocks), BLOCK * BITS[form] // 8), np.uint8)
+    scales = np.empty(len(blocks), np.float16)
+    for start in range(0, len(blocks), PIECE):
+        part = slice(start, start + PIECE)
+        codes[part], scales[part] = _narrowed(blocks[part], form)
+    return codes.reshape(*array.shape[:-1], -1), scales.reshape(*array.shape[:-1], -1)
+
+
+def _narrowed(blocks: Any, form: str) -> tuple[Any, Any]:
     if form == "q8_0":
         scales = np.abs(blocks).max(-1, keepdims=True) / np.float32(127)
     else:
@@ -37,8 +50,7 @@ def narrow(array: Any, form: str) -> tuple[Any, Any]:
         inverse = np.where(scales == 0, np.float32(0), np.float32(1) / scales)
     if not np.isfinite(stored).all() or not np.isfinite(inverse).all():
         raise ValueError("has numbers that are not finite, or beyond what scales of float16 can hold")
-    codes = (_eight if form == "q8_0" else _four)(blocks * inverse)
-    return codes.reshape(*array.shape[:-1], -1), stored[..., 0]
+    return (_eight if form == "q8_0" else _four)(blocks * inverse), stored[:, 0]
 
 
 def _eight(x: Any) -> Any:

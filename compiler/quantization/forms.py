@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -44,14 +44,15 @@ class Form(NamedTuple):
 
     Attributes:
         chosen: names of the weights that become codes.
-        values: function from given values of states to those of the weights, and of all states that are stored.
+        values: function from given values of states to those of the states that stay, and to the numbers of the weights
+            one by one.
         codes_of: function from the name of a weight and its numbers to the arrays that stand for it.
         rewrite: lets a block read these arrays, whose types it gets by weight.
         dropped: names of other states that the program has no longer.
     """
 
     chosen: list[str]
-    values: Callable[[Mapping[str, Any] | None], dict[str, Any]]
+    values: Callable[[Mapping[str, Any] | None], tuple[dict[str, Any], Iterator[tuple[str, Any]]]]
     codes_of: Callable[[str, Any], dict[str, Any]]
     rewrite: Callable[[Block, Mapping[str, Sequence[TensorType]]], None]
     dropped: Sequence[str] = ()
@@ -108,9 +109,10 @@ def _learned(
             raise OpError(f"quantize: {name}={value!r} would change what this program was trained with; leave it out")
     read: dict[str, Any] = {}
 
-    def values(given: Mapping[str, Any] | None) -> dict[str, Any]:
-        read.update(quantized.values_of(program, chosen, given))
-        return read.copy()
+    def values(given: Mapping[str, Any] | None) -> tuple[dict[str, Any], Iterator[tuple[str, Any]]]:
+        stay, numbers = quantized.values_of(program, chosen, given)
+        read.update(stay)
+        return stay, numbers
 
     def codes_of(weight: str, array: Any) -> dict[str, Any]:
         return integers.codes_of(weight, array, integers.learned_range(weight, read), is_turned=weight in turned)

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -31,7 +31,7 @@ from prograd_proto.tensor_types import shape_of
 from registry import Block, OpError, Value, ops
 from runtime.conversion import converted
 from runtime.errors import ExecutionError
-from runtime.files.tensor_files import read_arrays, unverified
+from runtime.files.tensor_files import read_one_by_one, unverified
 
 if TYPE_CHECKING:
     from compiler.build.program import Program
@@ -62,30 +62,35 @@ def _fits(state: pb.StateDesc) -> bool:
     return is_matrix and NAMES[state.dtype] in REALS - {"float64"} and not is_adapter(state.name)
 
 
-def values_of(program: Program, chosen: Sequence[str], given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the values of the chosen weights as float32, and those of other states that do not begin by an op.
+def values_of(
+    program: Program, chosen: Sequence[str], given: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], Iterator[tuple[str, Any]]]:
+    """Return the values of the states that stay and do not begin by an op, and those of each chosen weight as float32.
 
-    With `given` values, these are all parameters and buffers that last. Raises OpError for a weight without values.
+    The second are read one by one, in any order. With `given` values, the first are all parameters and buffers that
+    last. Raises OpError for a weight without values.
     """
     kinds = (pb.STATE_KIND_PARAMETER, pb.STATE_KIND_BUFFER)
-    lasting = [s for s in program.states.values() if s.kind in kinds and s.lifespan == pb.LIFESPAN_ALWAYS]
-    if given is None:
-        found = _initial_arrays(program.arrays, program.folder, lasting)
-    else:
-        found = {s.name: converted(np.asarray(given[s.name]), NAMES[s.dtype]) for s in lasting if s.name in given}
+    lasting = {s.name: s for s in program.states.values() if s.kind in kinds and s.lifespan == pb.LIFESPAN_ALWAYS}
+
+    def found(states: Iterable[pb.StateDesc]) -> Iterator[tuple[str, Any]]:
+        if given is None:
+            return _initial_arrays(program.arrays, program.folder, states)
+        return ((s.name, converted(np.asarray(given[s.name]), NAMES[s.dtype])) for s in states if s.name in given)
+
     for name in chosen:
-        if name not in found:
+        if lasting[name].WhichOneof("initial") != "external" if given is None else name not in given:
             raise OpError(
                 f"quantize: the values of {name} are not known before the program runs; give values=run.state"
             )
-        found[name] = converted(found[name], "float32")
-    return found
+    stay = dict(found(state for name, state in lasting.items() if name not in chosen))
+    return stay, ((name, converted(array, "float32")) for name, array in found(lasting[name] for name in chosen))
 
 
 def norms_of(program: Program, weight: str, axis: int) -> Any:
     """Return the norms of a matrix along an axis as it begins; raise OpError for a weight without values."""
     names = [weight] if weight in program.states else [f"{weight}.{word}" for word in (CODES, SCALES)]
-    found = _initial_arrays(program.arrays, program.folder, [program.states[name] for name in names])
+    found = dict(_initial_arrays(program.arrays, program.folder, [program.states[name] for name in names]))
     if weight in program.states and weight not in found:
         raise OpError(
             f"lora: DoRA begins with the norms of {weight}, whose values are not known before the program runs; "
@@ -97,26 +102,26 @@ def norms_of(program: Program, weight: str, axis: int) -> Any:
 
 def _initial_arrays(
     arrays: Mapping[str, Mapping[str, Any]], folder: Path, states: Iterable[pb.StateDesc]
-) -> dict[str, Any]:
-    """Return the initial values of states that have them in `arrays`, or in files beside the program, by name.
+) -> Generator[tuple[str, Any]]:
+    """Yield the names and initial values of states that have them in `arrays`, or in files beside the program.
 
     Raises ProgramError if a file cannot be read or lacks one.
     """
-    found: dict[str, Any] = {}
-    by_file: dict[str, dict[str, str]] = {}
+    by_file: dict[str, dict[str, list[str]]] = {}
     for state in states:
         if state.WhichOneof("initial") == "external":
-            by_file.setdefault(state.external.path, {})[state.name] = state.external.key
-    for path, keys in by_file.items():
+            by_file.setdefault(state.external.path, {}).setdefault(state.external.key, []).append(state.name)
+    for path, names in by_file.items():
         there = arrays.get(path)
-        if there is None:
-            try:
-                with unverified(folder / path) as reader:
-                    there = read_arrays(folder / path, reader, keys.values())
-            except ExecutionError as error:
-                raise ProgramError(str(error)) from None
-        found |= {name: there[key] for name, key in keys.items()}
-    return found
+        if there is not None:
+            yield from ((name, there[key]) for key, of_key in names.items() for name in of_key)
+            continue
+        try:
+            with unverified(folder / path) as reader:
+                for key, array in read_one_by_one(folder / path, reader, names):
+                    yield from ((name, array) for name in names[key])
+        except ExecutionError as error:
+            raise ProgramError(str(error)) from None
 
 
 def codes_of(name: str, array: Any, form: str) -> dict[str, Any]:

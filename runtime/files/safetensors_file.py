@@ -7,7 +7,7 @@ nothing that it reads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
@@ -145,14 +145,19 @@ def read_tensors(
     are undefined after an error. Raises ValueError for an element type that NumPy lacks, a bool that is neither 0 nor
     1, or if the file ends before.
     """
-    found: dict[str, Array] = {}
+    return dict(tensors_one_by_one(reader, header, names, into))
+
+
+def tensors_one_by_one(
+    reader: Reader, header: Header, names: set[str], into: Mapping[str, Array] = MappingProxyType({})
+) -> Generator[tuple[str, Array]]:
+    """Yield the named tensors in the order of the file, each when it is asked for; see `read_tensors`."""
     at = 0
     for name, extent in header.extents.items():
         if name in names:
             reader.skip(extent.start - at)
-            found[name] = _tensor(reader, name, extent, into.get(name))
+            yield name, _tensor(reader, name, extent, into.get(name))
             at = extent.end
-    return found
 
 
 def _tensor(reader: Reader, name: str, extent: Extent, there: Array | None) -> Array:

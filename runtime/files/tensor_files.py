@@ -20,7 +20,7 @@ from runtime.dtypes import Array, array_type, as_little
 from runtime.errors import Damaged, DataError, ExecutionError
 from runtime.files.file_reader import FileReader
 from runtime.files.output import write_output
-from runtime.files.safetensors_file import read_header, read_tensors, safetensors_header
+from runtime.files.safetensors_file import read_header, read_tensors, safetensors_header, tensors_one_by_one
 from runtime.memory.limit import NO_LIMIT, MemoryLimit
 
 if TYPE_CHECKING:
@@ -142,6 +142,19 @@ def read_arrays(
         return read_tensors(reader, header, {*keys, *also}, into)
     except (OSError, ValueError) as error:
         raise unreadable(path, form, error) from None
+
+
+def read_one_by_one(path: Path, reader: FileReader, keys: Collection[str]) -> Generator[tuple[str, Array]]:
+    """Yield arrays and their keys in the order of the file, each when it is asked for; see `read_arrays`."""
+    if path.suffix == ".npz":
+        yield from read_arrays(path, reader, keys).items()
+        return
+    try:
+        header = read_header(reader)
+        require_keys(path, keys, header.extents)
+        yield from tensors_one_by_one(reader, header, set(keys))
+    except (OSError, ValueError) as error:
+        raise unreadable(path, "safetensors", error) from None
 
 
 @contextmanager
