@@ -291,6 +291,26 @@ def matrix_tile(groups: int, rows: Sequence[int], *, is_far: bool = False) -> fl
     return loop(body, 1, VECTOR, size + groups * MATRIX_ROWS * width, turns=64)
 
 
+@measures("CHAINED_WORD_CYCLES")
+def chained_word() -> float:
+    """A tile of 12 rows and two vectors against one of 6 rows and four, with words of combined pairs."""
+    if not HERE.chains_pairs:
+        return float("nan")
+    pairs, size = 128, 1 << 15
+
+    def cycles(rows: int, vectors: int) -> float:
+        def body(f: Function, xs: Sequence[ir.Value], i: ir.Value, at: ir.Value) -> list[ir.Value]:
+            lines, depth = [row * (pairs + LANES) for row in range(rows)], [DepthLoop(pairs, 1, vectors * LANES)]
+            sums = tile(f, at, lines, at + size, vectors * LANES, VECTOR, depth, of_pairs=True, is_chained=True)
+            for number, x in enumerate(sums):
+                f.store(x, at, number * LANES + size // 2)
+            return list(xs)
+
+        return loop(body, 1, VECTOR, size + pairs * vectors * LANES, turns=64)
+
+    return (cycles(12, 2) - cycles(6, 4)) / pairs / 6
+
+
 @measures("MATRIX_ROW_CYCLES")
 def matrix_row() -> float:
     """A tile of 32 rows and two vectors, over 1024 groups without those before them."""

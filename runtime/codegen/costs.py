@@ -69,6 +69,9 @@ MATRIX_COPIED_ROW_CYCLES: Final = 1.5
 MATRIX_REGISTER_CYCLES: Final = 2.0
 """Cycles of a sum in a tile register: its 16 rows are stored once, and loaded, for 16 groups of the depth."""
 
+CHAINED_WORD_CYCLES: Final = 0.125
+"""Cycles of a word of the left operand in a product of pairs by an instruction, beside its multiply-adds."""
+
 # Memory. The parameters for elements hold for float32.
 
 L2_PANEL_BYTES_PER_CYCLE: Final = 12

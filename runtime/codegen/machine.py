@@ -99,6 +99,11 @@ class Target:
         """True if products of bfloat16 are multiply-adds of elements that are widened to float32."""
         return not self.has_pair_products
 
+    @property
+    def chains_pairs(self) -> bool:
+        """True if copies of matrices of bfloat16 have neighbours of a chain in a word, which one instruction adds."""
+        return self.has_pair_products and not self.has_matrix_tiles
+
     def lanes(self, bits: int = 32) -> int:
         """Return the number of elements of `bits` bits in a vector register."""
         return self.vector_bytes * 8 // bits

@@ -112,7 +112,7 @@ class ProductOperands:
     def __init__(self, context: KernelContext, kernel: GroupKernel, shape: ProductShape) -> None:
         names = kernel.group.nodes[0].inputs
         self._shape, self._types = shape, kernel.types
-        self._is_widened = context.f.target.widens_pairs
+        self._is_widened, self._is_chained = context.f.target.widens_pairs, context.f.target.chains_pairs
         self._names = names[::-1] if shape.is_transposed else names
         self._addresses = [context.addresses.get(name) for name in self._names]
         self._computed = _computed_operand(context, kernel) if any(shape.computed) else None
@@ -137,10 +137,10 @@ class ProductOperands:
         factor, shape = self._factor(number, name, strides, at), self._shape
         if not shape.of_pairs:
             return factor
-        is_widened = self._is_widened
-        if isinstance(factor, Matrix) and not shape.packed[number] and not is_widened:
+        is_widened, is_chained = self._is_widened, self._is_chained
+        if isinstance(factor, Matrix) and not (shape.packed[number] or is_widened or is_chained):
             return words(factor)
-        return PairedMatrix(factor, number == 0, shape.depth, is_widened=is_widened)
+        return PairedMatrix(factor, number == 0, shape.depth, is_widened=is_widened, is_chained=is_chained)
 
     def _factor(self, number: int, name: str, strides: tuple[int, int], at: list[Index]) -> Matrix | ComputedMatrix:
         address, loops = self._addresses[number], self._shape.loops

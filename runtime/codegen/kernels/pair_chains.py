@@ -8,14 +8,16 @@ Products of matrices widen operands while they pack them: a pair is then two nei
 words. The left operand of a group is copied first, as the elements of each chain in float32. The right one is read
 again for each chain, and its elements are widened in registers. With the instruction for pairs, a word of either
 operand holds two elements of a chain, because the instruction adds the upper elements of its words first, then the
-lower ones.
+lower ones. Products of matrices combine such words while they pack operands: 8 words of the first chain of a whole
+group, and behind them 8 of the second one. Both chains of some rows are then in registers at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from runtime.codegen.ir import FLOAT32, Function, Index, Type, Value
@@ -35,12 +37,18 @@ from runtime.codegen.kernels.pair_products import (
 if TYPE_CHECKING:
     from runtime.codegen.kernels.tiles import DepthLoop, PanelVector, Prefetch
 
+MAX_CHAINED_SUMS: Final = 12
+"""Upper bound on the vectors of a tile whose two chains are in registers together, beside operands."""
+
 UNROLLED_PAIRS: Final = 4
 """Pairs of a group that are written out in the body of its loop."""
 
 LOWER: Final = 0
 UPPER: Final = 1
 """The elements of a pair."""
+
+_CHAINED: Final = tuple([half + 4 * i + k for i in range(GROUP_PAIRS // 2) for k in (2, 0)] for half in (LOWER, UPPER))
+"""For each chain of a group, the elements of its words: the earlier one is the upper."""
 
 Add = Callable[[Value, Value, Value], Value]
 """From a vector of each operand and a sum to the sum after their products."""
@@ -58,10 +66,39 @@ def tile_of_pairs(
     sums: Sequence[Value],
     *,
     is_widened: bool,
+    is_chained: bool,
 ) -> list[Value]:
     """Return the sums of products of a tile; the arguments are those of `tiles.tile`."""
-    chains = _Chains(f, rows, vectors, vector, left, right, depth, asks, is_widened)
+    chains = _Chains(f, rows, vectors, vector, left, right, depth, asks, is_widened, is_chained)
     return flushed(f, list(sums), chains.added, replace(chains, asks=(), without_mode=True).added)
+
+
+def chain_rows(f: Function, at: Value, rows: int, row: int, pairs: Index) -> None:
+    """Combine words of whole groups to neighbours of a chain, in rows of words that are `row` apart."""
+    for i in f.range(0, rows):
+        for p in f.range(0, _whole(pairs), GROUP_PAIRS):
+            place = i * row + p
+            elements = bits(f.load(at, place, GROUP_PAIRS), UINT16)
+            f.store(bits(shuffle(elements, elements, [*_CHAINED[LOWER], *_CHAINED[UPPER]]), WORD), at, place)
+
+
+def chain_columns(f: Function, at: Value, columns: int, row: int, pairs: Index, vector: Type) -> None:
+    """Combine words of whole groups to neighbours of a chain, down columns; rows are `row` apart.
+
+    Whole vectors are read and written, so rows have room for them.
+    """
+    for p in f.range(0, _whole(pairs), GROUP_PAIRS):
+        for j in f.range(0, columns, vector.lanes):
+            words = [f.load(at, (p + i) * row + j, vector.lanes) for i in range(GROUP_PAIRS)]
+            for half in (LOWER, UPPER):
+                for i in range(GROUP_PAIRS // 2):
+                    word = chained(words[2 * i], words[2 * i + 1], half)
+                    f.store(word, at, (p + half * (GROUP_PAIRS // 2) + i) * row + j)
+
+
+def _whole(pairs: Index) -> Index:
+    """Return the number of pairs in whole groups."""
+    return pairs // GROUP_PAIRS * GROUP_PAIRS if isinstance(pairs, int) else pairs & -GROUP_PAIRS
 
 
 class _Group(NamedTuple):
@@ -122,6 +159,7 @@ class _Chains:
         depth: loops of the depth, the innermost last.
         asks: prefetches along the innermost loop.
         is_widened: True if the elements of pairs are float32.
+        is_chained: True if words of whole groups are those of `chain_rows` and `chain_columns`.
         without_mode: True if no mode of the processor counts denormal numbers as 0.
     """
 
@@ -134,6 +172,7 @@ class _Chains:
     depth: Sequence[DepthLoop]
     asks: Sequence[Prefetch]
     is_widened: bool
+    is_chained: bool
     without_mode: bool = False
 
     def added(self, sums: list[Value], zero: Value) -> list[Value]:
@@ -155,10 +194,12 @@ class _Chains:
             for i in self.f.range(0, along.iterations):
                 self._nested(zero, left + i * along.left, right + i * along.right, inner)
             return
-        count = along.iterations
-        whole = count // GROUP_PAIRS * GROUP_PAIRS if isinstance(count, int) else count & -GROUP_PAIRS
+        count, whole = along.iterations, _whole(along.iterations)
         for i in self.f.range(0, whole, GROUP_PAIRS):
-            self._group(zero, left, right, along, i, GROUP_PAIRS)
+            if self.is_chained:
+                self._chained_group(zero, left, right, along, i)
+            else:
+                self._group(zero, left, right, along, i, GROUP_PAIRS)
         rest = count - whole
         if isinstance(rest, Value):
             with self.f.when(rest.not_equal(0)):
@@ -180,6 +221,41 @@ class _Chains:
         for i, x in enumerate(self._chain(group, copy, UPPER)):
             both = plus(x, f.load(before, i * lanes, lanes))
             f.store(plus(f.load(sums, i * lanes, lanes), both), sums, i * lanes)
+
+    def _chained_group(self, zero: Value, left: Value, right: Value, along: DepthLoop, first: Index) -> None:
+        """Add the products of a group of combined words to the sums in memory, both chains of some rows at a time."""
+        f, lanes, sums, half = self.f, self.vector.lanes, self._buffer("tile_sums"), GROUP_PAIRS // 2
+        left, right = left + first * along.left, right + first * along.right
+        number = 0
+        for rows in _parts(self.rows, MAX_CHAINED_SUMS // len(self.vectors)):
+            count = len(rows) * len(self.vectors)
+            loop = f.loop(0, half, UNROLLED_PAIRS // 2, [zero] * (2 * count))
+            for i, carried in loop:
+                for ask in self.asks if number == 0 else ():
+                    ask(first + i * 2)
+                for u in range(UNROLLED_PAIRS // 2):
+                    lower, upper = carried[:count], carried[count:]
+                    step = i + u
+                    lower = self._words_added(lower, left + step * along.left, right + step * along.right, rows)
+                    step = i + (u + half)
+                    upper = self._words_added(upper, left + step * along.left, right + step * along.right, rows)
+                    carried = lower + upper
+                loop.carry(carried)
+            for x, y in zip(loop.results[:count], loop.results[count:], strict=True):
+                f.store(f.load(sums, number * lanes, lanes) + (y + x), sums, number * lanes)
+                number += 1
+
+    def _words_added(self, sums: list[Value], left: Value, right: Value, rows: Sequence[int]) -> list[Value]:
+        """Return the sums after the products of a word of these rows with vectors of words."""
+        f, lanes = self.f, self.vector.lanes
+        out: list[Value] = []
+        line = [f.load(right, each.first, lanes, each.tail) for each in self.vectors]
+        for row in rows:
+            x = f.splat(f.load(left, row), lanes)
+            out += [
+                added_by_instruction(x, y, s) for y, s in zip(line, sums[len(out) : len(out) + len(line)], strict=True)
+            ]
+        return out
 
     # The copy of the left operand.
 
@@ -205,8 +281,7 @@ class _Chains:
             for half in (LOWER, UPPER):
                 at = copy.rows[r] + half * copy.half
                 if group.doubles:
-                    chain = [half + 4 * i + k for i in range(GROUP_PAIRS // 2) for k in (2, 0)]
-                    self.f.store(bits(shuffle(elements, elements, chain), WORD), copy.at, at)
+                    self.f.store(bits(shuffle(elements, elements, _CHAINED[half]), WORD), copy.at, at)
                 if 2 * group.doubles != group.pairs:
                     self.f.store(widened_half(words, half), copy.at, at + copy.singles)
         return copy
@@ -272,6 +347,13 @@ class _Chains:
                 loop.carry(carried)
             sums, start = loop.results, end if isinstance(end, int) else start
         return sums
+
+
+def _parts(rows: Sequence[int], most: int) -> Iterator[Sequence[int]]:
+    """Yield the rows in as few parts of at most `most` as there can be, as equal as possible."""
+    count = -(-len(rows) // most)
+    for first, end in pairwise(len(rows) * i // count for i in range(count + 1)):
+        yield rows[first:end]
 
 
 class _Chain(NamedTuple):

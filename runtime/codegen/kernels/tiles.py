@@ -78,6 +78,7 @@ def tile(
     *,
     of_pairs: bool = False,
     is_widened: bool = False,
+    is_chained: bool = False,
 ) -> list[Value]:
     """Return the sums of products of a tile: the vectors of the first row, then those of the next rows.
 
@@ -95,6 +96,7 @@ def tile(
         indices: the vectors of a row of the right operand, if they are not contiguous.
         of_pairs: True if elements are pairs of bfloat16, which are added in groups; see `kernels.pair_products`.
         is_widened: True if the two elements of a pair are float32, half of the stride of pairs from each other.
+        is_chained: True if words of whole groups of pairs hold neighbours of a chain; see `kernels.pair_chains`.
     """
     indices = indices or [PanelVector(j, min(vector.lanes, columns - j)) for j in range(0, columns, vector.lanes)]
     sums = sums or [f.constant(vector, 0)] * (len(rows) * len(indices))
@@ -104,7 +106,7 @@ def tile(
         arguments = (f, left, rows, right, indices, vector, depth, asks, sums)
         if f.target.has_matrix_tiles:
             return matrix_tiles.tile_of_words(*arguments)
-        return pair_chains.tile_of_pairs(*arguments, is_widened=is_widened)
+        return pair_chains.tile_of_pairs(*arguments, is_widened=is_widened, is_chained=is_chained)
     if f.target.has_byte_tiles and left.type.element == UINT8 and depth[-1].left == BYTES_OF_WORD:
         return matrix_tiles.tile_of_words(f, left, rows, right, indices, vector, depth, asks, sums)
     return _nested(_Step(f, rows, indices, vector.lanes, asks), sums, left, right, depth)

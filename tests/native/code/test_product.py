@@ -12,8 +12,10 @@ from runtime.codegen.ir import FLOAT32, FLOAT64, INT32, Module, pointer
 from runtime.codegen.ir.types import BFLOAT16
 from runtime.codegen.ir.words import convert, maximum
 from runtime.codegen.kernels.matmul import ComputedMatrix, Matrix, PairedMatrix, plan_product, product, stored
-from runtime.codegen.kernels.matmul.plan import MAX_CHAIN_DEPTH, MAX_TILE_ROWS, shares
+from runtime.codegen.kernels.matmul.plan import MAX_CHAIN_DEPTH, MAX_CHAINED_ROWS, MAX_TILE_ROWS, shares
 from runtime.codegen.kernels.matmul.tile import tile
+from runtime.codegen.kernels.pair_chains import UNROLLED_PAIRS
+from runtime.codegen.kernels.pair_products import GROUP_PAIRS
 from runtime.codegen.kernels.steps import ComputedOperand
 from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS
 from runtime.codegen.machine import INSTRUCTION_SETS, target
@@ -171,8 +173,9 @@ def test_copies_of_pairs_are_widened_once_unless_an_instruction_multiplies_them(
     module = Module(target)
     f = module.function("built", [pointer(BFLOAT16)] * 2 + [pointer(FLOAT32)] * 2)
     pa, pb, pc, ps = f.arguments
-    x = PairedMatrix(Matrix(pa, *left), is_left=True, depth=k, is_widened=is_widened)
-    y = PairedMatrix(Matrix(pb, *right), is_left=False, depth=k, is_widened=is_widened)
+    form = {"is_widened": is_widened, "is_chained": target.chains_pairs}
+    x = PairedMatrix(Matrix(pa, *left), is_left=True, depth=k, **form)
+    y = PairedMatrix(Matrix(pb, *right), is_left=False, depth=k, **form)
     c = Matrix(pc, n)
     product(f, plan, FLOAT32, m, n, pairs, x, y, stored(c), partial=c, scratch=ps)
     f.end()
@@ -229,6 +232,22 @@ def test_every_tile_stays_in_registers_and_calls_nothing(name):
         assert not re.search(r"\b(call|callq|bl)\b", text), (vectors, rows)
         multiplies = len(re.findall(r"\b(?:vfmadd\d+ps|fmla|mulps)\b", loop))
         assert multiplies == UNROLLED_DEPTH_STEPS * rows * vectors, (vectors, rows)
+
+
+@pytest.mark.parametrize(("vectors", "rows"), MAX_CHAINED_ROWS.items())
+def test_two_chains_of_combined_pairs_stay_in_registers(vectors, rows):
+    of = target("avx512_bf16")
+    module, width = Module(of), vectors * of.lanes()
+    f = module.function("tile", [pointer(FLOAT32)] * 3)
+    a, b, c = f.arguments
+    vector, pairs = FLOAT32.of(of.lanes()), 4 * GROUP_PAIRS
+    sums = tile(f, Matrix(a, pairs), Matrix(b, width), rows, width, vector, pairs, of_pairs=True, is_chained=True)
+    for i, x in enumerate(x for row in sums for x in row):
+        f.store(x, c, i * of.lanes())
+    f.end()
+    loops = re.findall(r"\n(\.LBB0_\d+):((?:\n(?!\.LBB).*)*?\n\s+jl\s+\1\b)", jit.assembly(module))
+    inner = [body for _, body in loops if "vdpbf16ps" in body and "rsp" not in body.rpartition("vdpbf16ps")[0]]
+    assert sum(body.count("vdpbf16ps") for body in inner) == rows * vectors * UNROLLED_PAIRS
 
 
 def test_shares_are_equal_but_for_one():

@@ -280,9 +280,19 @@ class _BlockTiles:
                     self.epilogue(at.along_row(r, c, self.plan.lanes, tail), i + r, j + c, tail)
 
     def _sums(self, a: Matrix, b: Matrix, rows: int, columns: int, along: Callable[[Index], None] | None) -> Sums:
-        of_pairs, is_widened = self.plan.of_pairs, self.plan.is_widened
+        plan = self.plan
         return tile(
-            self.f, a, b, rows, columns, self.vector, self.depth, along=along, of_pairs=of_pairs, is_widened=is_widened
+            self.f,
+            a,
+            b,
+            rows,
+            columns,
+            self.vector,
+            self.depth,
+            along=along,
+            of_pairs=plan.of_pairs,
+            is_widened=plan.is_widened,
+            is_chained=plan.is_chained,
         )
 
     def _add(self, at: Matrix, sums: Sums, columns: int) -> None:

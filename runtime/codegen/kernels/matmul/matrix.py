@@ -102,6 +102,7 @@ class PairedMatrix:
         depth: number of its elements along the depth.
         p: the pair at which it begins.
         is_widened: True if copies have its elements as float32: a pair is two neighbours along the depth.
+        is_chained: True if words of copies hold neighbours of a chain of `kernels.pair_chains`.
     """
 
     source: Matrix | ComputedMatrix
@@ -109,6 +110,7 @@ class PairedMatrix:
     depth: int
     p: Index = 0
     is_widened: bool = False
+    is_chained: bool = False
 
     @property
     def row(self) -> int:

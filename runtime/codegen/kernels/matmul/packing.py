@@ -3,7 +3,7 @@
 The left operand keeps its direction: rows stay rows, in a block whose stride of rows is slightly more than a power of
 two. AMX reads pairs of the left operand by rows, so these are copied by rows. The right operand becomes panels: the
 columns of one tile are contiguous, row after row. If its columns are contiguous instead of its rows, squares of it are
-transposed in registers.
+transposed in registers. For the instruction for pairs, words of both copies then hold neighbours of a chain.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Final
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import transposed
 from runtime.codegen.kernels.matmul.matrix import Matrix, Operand, PairedMatrix
+from runtime.codegen.kernels.pair_chains import chain_columns, chain_rows
 
 VECTORS_PER_ITERATION: Final = 4
 """Vectors of a row of the left operand that one iteration packs."""
@@ -23,6 +24,18 @@ def packed_left(
     f: Function, source: Operand, to: Value, rows: int, depth: Index, apart: tuple[int, int], vector: Type
 ) -> Matrix:
     """Copy `rows` rows, `depth` deep, and return the copy; `apart` has the stride of its rows, or of its columns."""
+    copy = _copied_left(f, source, to, rows, depth, apart, vector)
+    if isinstance(source, PairedMatrix) and source.is_chained:
+        if copy.column == 1:
+            chain_rows(f, to, rows, copy.row, depth)
+        else:
+            chain_columns(f, to, rows, copy.column, depth, vector)
+    return copy
+
+
+def _copied_left(
+    f: Function, source: Operand, to: Value, rows: int, depth: Index, apart: tuple[int, int], vector: Type
+) -> Matrix:
     lanes = vector.lanes
     if isinstance(source, PairedMatrix) and source.is_widened:
         return _widened_left(f, source, to, rows, depth, apart, vector)
@@ -106,10 +119,16 @@ def has_vectors(source: Operand) -> bool:
 
 
 def _panel(f: Function, source: Operand, to: Value, depth: Index, columns: int, width: int, vector: Type) -> None:
-    lanes = vector.lanes
     if isinstance(source, PairedMatrix) and source.is_widened:
         _widened_panel(f, source, to, depth, columns, width, vector)
         return
+    _plain_panel(f, source, to, depth, columns, width, vector)
+    if isinstance(source, PairedMatrix) and source.is_chained:
+        chain_columns(f, to, columns, width, depth, vector)
+
+
+def _plain_panel(f: Function, source: Operand, to: Value, depth: Index, columns: int, width: int, vector: Type) -> None:
+    lanes = vector.lanes
     if source.column == 1:
         for p in f.range(0, depth):
             for j in range(0, columns, lanes):

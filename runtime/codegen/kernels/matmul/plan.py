@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from runtime.codegen.costs import (
+    CHAINED_WORD_CYCLES,
     CONFLICTING_ROWS_PENALTY,
     PACKED_ELEMENT_CYCLES,
     UNPACKED_ELEMENT_CYCLES,
@@ -39,6 +40,10 @@ LLVM loads vectors of the next step ahead, so fewer fit than a count of register
 MAX_WIDENED_VECTORS: Final = 2
 """Upper bound on the vectors of a tile whose elements are widened: high tiles read panels of twice the size less often.
 """
+
+
+MAX_CHAINED_ROWS: Final = {1: 12, 2: 12, 3: 8, 4: 6}
+"""Rows of a tile of combined pairs by its vectors: two equal parts of `pair_chains.MAX_CHAINED_SUMS` sums, or one."""
 
 
 def tile_rows(target: Target, *, of_pairs: bool) -> Mapping[int, int]:
@@ -88,6 +93,7 @@ class MatmulPlan(NamedTuple):
         left_scratch, right_scratch: elements of memory for those copies.
         of_pairs: True if an element is a pair of bfloat16, and the depth a number of pairs.
         is_widened: True if copies have the elements of pairs as float32.
+        is_chained: True if words of copies hold neighbours of a chain of `kernels.pair_chains`.
         is_streamed: True if the right operand is read row by row; then `right_scratch` is memory for sums.
         reads_pairs: True if pairs of the right operand are read as they lie along the depth; `left_scratch` is memory
             for the elements of the left one.
@@ -106,6 +112,7 @@ class MatmulPlan(NamedTuple):
     right_scratch: int
     of_pairs: bool = False
     is_widened: bool = False
+    is_chained: bool = False
     is_streamed: bool = False
     reads_pairs: bool = False
 
@@ -181,16 +188,16 @@ def _plan_tiles(
     *,
     of_pairs: bool = False,
 ) -> MatmulPlan:
-    is_widened = of_pairs and target.widens_pairs
+    is_widened, is_chained = of_pairs and target.widens_pairs, of_pairs and target.chains_pairs
     elements = 2 if is_widened else 1
     item, lanes = bits // 8 * elements, target.lanes(bits)
     most = MAX_WIDENED_VECTORS if is_widened else None
-    rows, vectors = tile_shape(target, lanes, m, n, of_pairs=of_pairs, max_vectors=most)
+    rows, vectors = tile_shape(target, lanes, m, n, of_pairs=of_pairs, is_chained=is_chained, max_vectors=most)
     width = vectors * lanes
     depths, depth = max(-(-k // MAX_CHAIN_DEPTH), 1), depth_of_block(k)
     pack_right = k > 0 and (computed[1] or right[1] != 1 or (n > width and packing_pays(m, right[0] * item)))
     is_far = pack_right and n >= 4 * width and m * k * item >= target.l2_bytes  # else it stays near
-    pack_left = is_far or (k > 0 and (computed[0] or is_widened))
+    pack_left = is_far or (k > 0 and (computed[0] or is_widened or is_chained))
     block_columns = n if pack_left else width  # a computed block is packed once for all columns
     if pack_right:
         block_columns = _block(n, target.l2_bytes // 2 // (depth * item), width)
@@ -210,6 +217,7 @@ def _plan_tiles(
         _up(_up(block_columns, width) * depth * elements, 16) if pack_right else 0,
         of_pairs,
         is_widened,
+        is_chained,
     )
 
 
@@ -267,7 +275,7 @@ def plan_rows(
     and if it is computed.
     """
     plan = _plan_tiles(target, bits, m, n, k, left, right, of_pairs=of_pairs)
-    copies = left[1] != 1 or is_computed or plan.is_widened
+    copies = left[1] != 1 or is_computed or plan.is_widened or plan.is_chained
     columns = n if is_computed and not plan.pack_right else plan.block_columns
     return plan._replace(
         block_rows=m,
@@ -280,10 +288,17 @@ def plan_rows(
 
 
 def tile_shape(
-    target: Target, lanes: int, m: int, n: int, *, of_pairs: bool = False, max_vectors: int | None = None
+    target: Target,
+    lanes: int,
+    m: int,
+    n: int,
+    *,
+    of_pairs: bool = False,
+    is_chained: bool = False,
+    max_vectors: int | None = None,
 ) -> tuple[int, int]:
     """Return rows and vectors of the tile that takes the fewest cycles for each step of the depth."""
-    costs = tile_costs(target, lanes, m, n, of_pairs=of_pairs)
+    costs = tile_costs(target, lanes, m, n, of_pairs=of_pairs, is_chained=is_chained)
     fitting = [shape for shape in costs if max_vectors is None or shape[1] <= max_vectors]
     return min(fitting, key=lambda shape: costs[shape])
 
@@ -293,17 +308,21 @@ def tile_cycles(target: Target, lanes: int, m: int, n: int, *, of_pairs: bool = 
     return min(tile_costs(target, lanes, m, n, of_pairs=of_pairs).values())
 
 
-def tile_costs(target: Target, lanes: int, m: int, n: int, *, of_pairs: bool = False) -> dict[tuple[int, int], float]:
+def tile_costs(
+    target: Target, lanes: int, m: int, n: int, *, of_pairs: bool = False, is_chained: bool = False
+) -> dict[tuple[int, int], float]:
     """Return the cycles for each step of the depth, by rows and vectors of tiles.
 
     A step loads a vector for each of its columns and an element for each of its rows, and multiplies and adds once for
     each pair; with two units for either, and a latency of four cycles until a sum can be used again.
     """
     costs: dict[tuple[int, int], float] = {}
-    for vectors, most in tile_rows(target, of_pairs=of_pairs).items():
+    bounds = MAX_CHAINED_ROWS if is_chained else tile_rows(target, of_pairs=of_pairs)
+    for vectors, most in bounds.items():
         columns, tiles = -(-n // (vectors * lanes)), -(-m // most)
         rows = -(-m // tiles)
         step = step_cycles(target, rows, vectors, of_pairs=of_pairs)
+        step += rows * CHAINED_WORD_CYCLES if is_chained else 0
         costs[rows, vectors] = columns * tiles * step
     return costs
 

@@ -25,12 +25,14 @@ def tile(
     along: Callable[[Index], None] | None = None,
     of_pairs: bool = False,
     is_widened: bool = False,
+    is_chained: bool = False,
 ) -> Sums:
     """Return the sums of products of `rows` rows of the left operand with `columns` columns of the right one.
 
     The rows of the right operand are contiguous; the last vector of a row may be partial. A depth that is not a
     constant is at least `UNROLLED_DEPTH_STEPS`, or `has_whole_block` is False. `along` is called with the first of
-    every `UNROLLED_DEPTH_STEPS` steps. `of_pairs` and `is_widened`: see `tiles.tile`; the depth counts pairs.
+    every `UNROLLED_DEPTH_STEPS` steps. The other arguments are those of
+    `tiles.tile`; for pairs the depth counts them.
     """
     assert depth == 0 or right.column == 1, f"columns are {right.column} apart"
     offsets, each = [i * left.row for i in range(rows)], 2 if is_widened else 1
@@ -39,6 +41,16 @@ def tile(
         [along] if along else (),
     )
     sums = tiles.tile(
-        f, left.at, offsets, right.at, columns, vector, loops, asks, of_pairs=of_pairs, is_widened=is_widened
+        f,
+        left.at,
+        offsets,
+        right.at,
+        columns,
+        vector,
+        loops,
+        asks,
+        of_pairs=of_pairs,
+        is_widened=is_widened,
+        is_chained=is_chained,
     )
     return tiles.lines(sums, rows)
