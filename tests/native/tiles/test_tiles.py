@@ -21,6 +21,7 @@ import prograd
 from prograd import Program, ops
 from prograd_proto.dtypes import DTypeName
 from runtime.codegen.ir import FLOAT32, Module, pointer
+from runtime.codegen.kernels.matmul import plan_product
 from runtime.codegen.kernels.tiles import DepthLoop, tile
 from runtime.codegen.machine import target
 
@@ -61,6 +62,18 @@ def test_all_shapes_and_strides_give_products(tmp_path: Path, products: Count, c
     assert products() > before or before < 0
     wanted = exact(name, a, b, attributes)
     assert np.abs(y - wanted).max() <= 2e-6 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(100, 96, 150), (40, 1100, 70), (256, 512, 512)])
+def test_all_panels_are_read_for_the_rows_of_a_tile(tmp_path: Path, products: Count, m: int, k: int, n: int) -> None:
+    """The largest shape shares panels among work items."""
+    a, b = ordinary(0, (m, k)), ordinary(1, (k, n))
+    plan = plan_product(target("amx"), 32, m, n, -(-k // 2), (k, 1), (n, 1), (False, True), of_pairs=True)
+    assert plan.repeats_panels
+    path, before = product(tmp_path, "matmul", ((m, k), (k, n)), {}), products()
+    found = result(path, a, b, "native.amx")
+    assert products() > before or before < 0
+    assert has_bits(found, result(path, a, b, "native.avx2"))
 
 
 def test_a_transposed_left_operand_has_the_same_bits(tmp_path: Path, products: Count) -> None:

@@ -209,7 +209,10 @@ class _BlockTiles:
             self.panels(a, b, i, rows, columns, by_panels=by_panels)
 
     def panels(self, a: Matrix, b: Matrix, i: Index, rows: int, columns: int, *, by_panels: bool) -> None:
-        """Compute all tiles of a block of rows, panel by panel."""
+        """Compute all tiles of a block of rows: panel by panel, or all panels for the rows of a tile."""
+        if self.plan.repeats_panels and by_panels:
+            self.rows(a, b, i, rows, columns)
+            return
         for j, width in in_blocks(self.f, columns, self.plan.width):
             beside = replace(b, at=b.at + j * self.plan.depth * self.plan.elements) if by_panels else b.moved(0, j)
             if self.next_panels is not None:
@@ -220,6 +223,18 @@ class _BlockTiles:
             for r, size in in_tiles(self.f, rows, self.plan.rows):
                 along = self._along(self._asked(j, r, size, rows, columns))
                 self.tile(a.moved(r, 0), beside, i + r, self.j + j, size, width, along)
+
+    def rows(self, a: Matrix, b: Matrix, i: Index, rows: int, columns: int) -> None:
+        """Compute all tiles of a block of rows, whose panels stay in the second-level cache, rows by rows.
+
+        The rows of a tile of AMX stay in the first-level cache, as many bytes as a panel; panels are read in the order
+        of memory, whereas rows of the left operand are far apart.
+        """
+        depth = self.plan.depth * self.plan.elements
+        for r, size in in_tiles(self.f, rows, self.plan.rows):
+            for j, width in in_blocks(self.f, columns, self.plan.width):
+                along = self._along(self._asked(j, r, size, rows, columns))
+                self.tile(a.moved(r, 0), replace(b, at=b.at + j * depth), i + r, self.j + j, size, width, along)
 
     def _along(self, asked: list[tuple[Value, Index]]) -> Callable[[Index], None] | None:
         """Return a function that prefetches these addresses, for each step of the depth in rows of this stride."""
