@@ -40,9 +40,10 @@ from runtime.codegen.ir import FLOAT32, INT64, Function, Module, pointer  # noqa
 from runtime.codegen.kernels.conv import bfloat16, variants  # noqa: E402 - likewise
 from runtime.codegen.kernels.conv.filter_plan import FilterGradient  # noqa: E402 - likewise
 from runtime.codegen.kernels.conv.plan import packed_filter_cycles  # noqa: E402 - likewise
+from runtime.codegen.kernels.depth import DepthLoop  # noqa: E402 - likewise
 from runtime.codegen.kernels.matmul import plan as matmul_plan  # noqa: E402 - likewise
 from runtime.codegen.kernels.matmul.plan import tile_cycles  # noqa: E402 - likewise
-from runtime.codegen.kernels.tiles import DepthLoop, tile  # noqa: E402 - likewise
+from runtime.codegen.kernels.tiles import tile  # noqa: E402 - likewise
 from runtime.codegen.machine import MATRIX_ROWS  # noqa: E402 - likewise
 from runtime.codegen.rules import conv as conv_rules  # noqa: E402 - likewise
 from runtime.codegen.rules.conv import shape_of  # noqa: E402 - likewise

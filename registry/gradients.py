@@ -9,9 +9,9 @@ from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import REALS
 from registry.block import Block
+from registry.control.control_op import CONTROL
 from registry.errors import OpError
 from registry.op import Op, find_op, rule_names
-from registry.table import CONTROL
 from registry.value import Value
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from prograd_proto.spelling import nearest
+from registry.table import OPS, SPELLED
 from registry.value import Value
 
 NO_ELEMENTS: Final = "has no elements while the program is built"
@@ -60,8 +61,6 @@ def no_attribute(value: Value, name: str) -> str:
 
 def _mistyped(name: str) -> str:
     """Return the closest attribute of Value, or the closest operator that array users call as a method."""
-    from registry.op import OPS
-
     own = [word for word in dir(Value) if not word.startswith("_")]
     near = nearest(name, [*own, *OPS])
     meant = f"x.{near}" if near in own else f"ops.{near}(x)"
@@ -69,9 +68,7 @@ def _mistyped(name: str) -> str:
 
 
 def _instead(name: str, operand: str) -> str:
-    from registry.op import OPS
     from registry.other_names import OTHER_NAMES
-    from registry.spelled import SPELLED
 
     if name in OTHER_NAMES:
         return f"; write {OTHER_NAMES[name]}"

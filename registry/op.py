@@ -8,12 +8,15 @@ defaults. The body *infers types*; it computes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ParamSpec, Protocol, overload
+from typing import Any, ParamSpec, Protocol, cast, overload
 
 from prograd_proto import TensorType
+from prograd_proto.plugins import namespace_of, plugin_hint
+from prograd_proto.spelling import closest
+from registry.control.control_op import CONTROL
+from registry.errors import OpError
 from registry.operator import HasBlock as HasBlock
 from registry.operator import Op as Op
-from registry.operator import find_op as find_op
 from registry.operator import rule_names as rule_names
 from registry.table import OPS as OPS
 from registry.value import Value
@@ -151,3 +154,13 @@ def op(
         )
 
     return declare(args[0]) if args and callable(args[0]) else declare
+
+
+def find_op(name: str) -> Op[..., Any]:
+    """Return the operator of that name; raise OpError that names the closest one."""
+    if name in CONTROL:
+        return cast("Op[..., Any]", CONTROL[name])
+    if name not in OPS:
+        family = [type for type in OPS if namespace_of(type) == namespace_of(name)]
+        raise OpError(f"there is no operator {name!r}{closest(name, family) or plugin_hint([name])}")
+    return OPS[name]

@@ -10,17 +10,15 @@ from prograd_proto import Attribute, TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
 from prograd_proto.dtypes import FLOATS, HALVES
-from prograd_proto.plugins import namespace_of, plugin_hint
 from prograd_proto.result_types import RULES
-from prograd_proto.spelling import closest
 from prograd_proto.upgrades import declare_version
 from registry.block import Block
 from registry.errors import OpError
 from registry.other_names import attribute_by_name
-from registry.signature import MAX_INT64, Signature, python_signature, read_signature, without_annotations
-from registry.table import CONTROL, OPS
+from registry.signature import MAX_INT64, STATE_MARK, Signature, python_signature, read_signature, without_annotations
+from registry.table import OPS
 from registry.traits import Traits
-from registry.value import STATE_MARK, Value
+from registry.value import Value
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -202,7 +200,7 @@ class Op(Generic[P, R]):
             if not isinstance(other, Value) or self.signature.input_name(position) not in numbers:
                 continue
             if other.name not in operand.block.weak and other.dtype in FLOATS and other.dtype != operand.dtype:
-                return cast("Op[..., Value]", find_op("cast"))(operand, dtype=other.dtype)
+                return cast("Op[..., Value]", OPS["cast"])(operand, dtype=other.dtype)
         return operand
 
     def _dtype_for(self, number: Real, operands: list[Any]) -> str:
@@ -261,16 +259,6 @@ def rule_names(rule: Callable[..., Any]) -> tuple[str, ...]:
     """Return the names of the parameters of a rule."""
     code = rule.__code__
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-
-
-def find_op(name: str) -> Op[..., Any]:
-    """Return the operator of that name; raise OpError that names the closest one."""
-    if name in CONTROL:
-        return cast("Op[..., Any]", CONTROL[name])
-    if name not in OPS:
-        family = [type for type in OPS if namespace_of(type) == namespace_of(name)]
-        raise OpError(f"there is no operator {name!r}{closest(name, family) or plugin_hint([name])}")
-    return OPS[name]
 
 
 def _prefix(block: Block) -> str:

@@ -13,12 +13,14 @@ from prograd_proto.dtypes import ITEM_BYTES
 from registry.errors import OpError
 from registry.other_names import no_attribute, too_many_tensors
 from registry.spellings import SPELLINGS
-from registry.value import STATE_MARK
 
 if TYPE_CHECKING:
     import inspect
 
 _REQUIRED: Final = object()
+STATE_MARK: Final = object()
+"""The default of a parameter whose operand is the program's state of that name."""
+
 MAX_INT64: Final = 2**63 - 1
 _VARIADIC_FLAG = 0x04  # flag of a code object: the function takes *args
 

@@ -13,13 +13,11 @@ from typing import Any, ParamSpec, TypeVar
 from registry.arrays import is_array
 from registry.errors import OpError
 from registry.other_names import attribute_by_name, no_attribute, too_many_tensors
+from registry.table import SPELLED
 from registry.value import Value
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-SPELLED: dict[str, Callable[..., Any]] = {}
-"""All such functions by name."""
 
 
 def spelled(function: Callable[P, R]) -> Callable[P, R]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from registry.control.control_op import ControlOp
     from registry.operator import Op
 
 OPS: dict[str, Op[..., Any]] = {}
 
-CONTROL: dict[str, ControlOp] = {}
-"""The operators that run blocks, by name; `registry.control` declares them."""
+SPELLED: dict[str, Callable[..., Any]] = {}
+"""The functions that are composed of operators, by name; see `registry.spelled`."""

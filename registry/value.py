@@ -10,6 +10,7 @@ from prograd_proto import TensorType
 from prograd_proto.dtypes import INTEGERS, DTypeName
 from prograd_proto.tensor_types import Shape
 from registry.indexing import take
+from registry.signature import STATE_MARK
 from registry.table import OPS
 
 if TYPE_CHECKING:
@@ -218,7 +219,6 @@ def _state_sentinel() -> Value:
     return cast(Value, STATE_MARK)
 
 
-STATE_MARK: Final = object()
 STATE: Final = _state_sentinel()
 
 

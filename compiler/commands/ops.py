@@ -11,7 +11,7 @@ from registry.errors import OpError
 from registry.op import OPS, find_op
 from registry.other_names import OTHER_NAMES
 from registry.signature import without_annotations
-from registry.spelled import SPELLED
+from registry.table import SPELLED
 from runtime.command_line.streams import put
 
 

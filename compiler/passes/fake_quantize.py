@@ -44,9 +44,9 @@ from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.learned_ranges import INPUT_LEAST, INPUT_MOST, is_range
 from prograd_proto.lifespans import trains
 from registry import Block, OpError, Value, ops
+from registry.control.control_op import CONTROL
 from registry.op import find_op
 from registry.ops.recurrent import CELLS
-from registry.table import CONTROL
 
 DTYPE: Final = "int8"
 

@@ -21,13 +21,13 @@ from compiler.quantization.products import (
     LARGEST,
     MAX_CODE,
     WEIGHT_ZERO,
-    Layer,
     layers_of,
     multiply_codes,
     products_of,
     whole_weights,
 )
 from compiler.quantization.read_parts import read_parts
+from compiler.quantization.recurrent import Layer
 from compiler.quantization.weight_names import CODES, INPUT_SCALE, INPUT_ZERO, SCALES
 from compiler.train.written_ops import replace_ops, written
 from prograd_proto import TensorType

@@ -11,9 +11,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-from compiler.quantization.recurrent import steps_of_codes
+from compiler.quantization.recurrent import Layer, steps_of_codes
 from compiler.quantization.weight_names import matches
 from compiler.train.adapters import is_adapter
 from compiler.train.written_ops import copied, replace_ops, written
@@ -39,25 +39,6 @@ MOVES: Final = ("reshape", "transpose")
 
 SHIFTS: Final = ("add", "sub")
 """The operators that may stand behind a product, before or behind its multiple."""
-
-
-class Layer(NamedTuple):
-    """A weight as tensors of a block: its codes and their scales, and the scale and the zero point of its operand."""
-
-    codes: Value
-    scales: Value
-    scale: Value
-    zero: Value
-
-    @property
-    def is_turned(self) -> bool:
-        """True if products multiply by the transpose of the weight, so that its rows have the scales."""
-        return self.scales.rank > 1
-
-    @property
-    def channel_scales(self) -> Value:
-        """The scales as a vector."""
-        return ops.reshape(self.scales, shape=(-1,)) if self.is_turned else self.scales
 
 
 def weights_of(

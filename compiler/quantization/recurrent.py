@@ -7,7 +7,7 @@ exactly, and scales the sums to float32. The gates are those of the operator, in
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from compiler.train.written_ops import written_all
 from prograd_proto import attributes_of
@@ -15,8 +15,24 @@ from prograd_proto import program_pb2 as pb
 from registry import Block, Value, ops
 from registry.ops.recurrent import CELLS
 
-if TYPE_CHECKING:
-    from compiler.quantization.products import Layer
+
+class Layer(NamedTuple):
+    """A weight as tensors of a block: its codes and their scales, and the scale and the zero point of its operand."""
+
+    codes: Value
+    scales: Value
+    scale: Value
+    zero: Value
+
+    @property
+    def is_turned(self) -> bool:
+        """True if products multiply by the transpose of the weight, so that its rows have the scales."""
+        return self.scales.rank > 1
+
+    @property
+    def channel_scales(self) -> Value:
+        """The scales as a vector."""
+        return ops.reshape(self.scales, shape=(-1,)) if self.is_turned else self.scales
 
 
 def operands_of(op: pb.OpDesc) -> list[str]:

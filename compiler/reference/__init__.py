@@ -20,7 +20,7 @@ from prograd_proto.plugins import namespace_of
 from registry import OPS, STATE, Op
 from registry.op import rule_names
 from registry.signature import AttributeSpec
-from registry.spelled import SPELLED
+from registry.table import SPELLED
 
 HEAD = """\
 # Operators

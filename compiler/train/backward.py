@@ -26,12 +26,12 @@ from prograd_proto.dtypes import REALS
 from prograd_proto.spelling import closest
 from registry import Block, Value, ops
 from registry.block import Differentiation
+from registry.control.control_op import CONTROL
 from registry.control.paths import float_paths
 from registry.errors import Located
 from registry.gradients import carries_gradient, differentiate, missing_rule
 from registry.op import find_op
 from registry.ops.fill import gradient_like
-from registry.table import CONTROL
 
 
 def gradients(

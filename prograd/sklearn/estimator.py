@@ -40,7 +40,7 @@ from runtime import Run
 from runtime.dtypes import Array
 from runtime.errors import NonFinite
 from runtime.runs.standing import Standing
-from runtime.runs.watching.callbacks import EarlyStopping
+from runtime.runs.watching.judged import EarlyStopping
 
 _ACCEPTED: Final[dict[str, Any]] = {"dtype": np.float64, "accept_sparse": "csr", "ensure_all_finite": "allow-nan"}
 """Rows that an estimator takes: numbers, sparse or not, and NaN for a missing one."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from prograd_proto import Attribute, ProgramError, TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks.control import ATTRIBUTES, COND, SCAN, WHILE, BlockTypes, result_types
-from registry.control.gradients import cond_gradient, loop_gradient
+from prograd_proto.blocks.control import ATTRIBUTES, WHILE, BlockTypes, result_types
 from registry.errors import OpError
 from registry.signature import AttributeSpec, Signature
-from registry.table import CONTROL
 from registry.traits import Traits
 from registry.value import Value
 
@@ -59,10 +56,10 @@ class ControlOp:
         return found
 
 
-def _declare(name: str, doc: str, differentiate: Callable[..., Any]) -> None:
+CONTROL: dict[str, ControlOp] = {}
+"""The operators that run blocks, by name."""
+
+
+def declare(name: str, doc: str, differentiate: Callable[..., list[Value | None]]) -> None:
+    """Declare an operator that runs blocks."""
     CONTROL[name] = ControlOp(name, doc, differentiate)
-
-
-_declare(COND, "Run one of two blocks, by a predicate.", cond_gradient)
-_declare(SCAN, "Run a block for each row.", loop_gradient)
-_declare(WHILE, "Run a block while a condition holds.", loop_gradient)

@@ -24,11 +24,12 @@ from prograd_proto.blocks.control import COND, SCAN, WHILE, Layout, layout_of
 from prograd_proto.dtypes import REALS
 from registry.block import Block
 from registry.control.bodies import append_control, copy_ops, part_of, stacked
+from registry.control.control_op import CONTROL, declare
 from registry.control.paths import float_paths, loop_paths, result_paths
 from registry.errors import OpError
 from registry.gradients import carries_gradient, differentiate, emits_gradient, missing_rule
 from registry.op import find_op
-from registry.table import CONTROL, OPS
+from registry.table import OPS
 from registry.value import Value
 
 
@@ -356,3 +357,8 @@ def _renumber(bodies: Sequence[pb.BlockDesc], now: Mapping[int, int]) -> None:
     for body in bodies:
         for parameter in body.parameters:
             parameter.argument = now[parameter.argument]
+
+
+declare(COND, "Run one of two blocks, by a predicate.", cond_gradient)
+declare(SCAN, "Run a block for each row.", loop_gradient)
+declare(WHILE, "Run a block while a condition holds.", loop_gradient)

@@ -12,8 +12,8 @@ from prograd_proto import attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks.control import COND, SCAN, layout_of
 from prograd_proto.dtypes import REALS
+from registry.control.control_op import CONTROL
 from registry.op import find_op
-from registry.table import CONTROL
 
 Bits = int
 """A set of positions as the bits of a number."""

@@ -55,6 +55,7 @@ update         updates of plain optimizers: SGD, momentum
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from registry.control.control_op import CONTROL
 from registry.op import OPS
 
 # ruff: noqa: F403 - a new op in a family is public without a further edit
@@ -105,8 +106,7 @@ from registry.ops.statistics import *
 from registry.ops.transfer import *
 from registry.ops.unfold import *
 from registry.ops.update import *
-from registry.spelled import SPELLED
-from registry.table import CONTROL
+from registry.table import SPELLED
 
 for _name in [name for name, thing in globals().items() if isinstance(thing, ModuleType)]:
     del globals()[_name]  # removes family modules: ops.attention is the module

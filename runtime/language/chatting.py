@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from runtime.language.choices import choices_of
 from runtime.language.template import Message
 from runtime.language.texts import MOST_NEW, Texts
+from runtime.runs.session import Session
 
-if TYPE_CHECKING:
-    from runtime.runs.run import Run
-
-_texts: WeakKeyDictionary[Run, dict[Path | None, Texts]] = WeakKeyDictionary()
+_texts: WeakKeyDictionary[Session, dict[Path | None, Texts]] = WeakKeyDictionary()
 """The texts of each run that wrote one, by the folder of the tokenizer."""
 
 _lock = Lock()
 
 
 def chat(
-    run: Run,
+    session: Session,
     prompt: str | Sequence[Message],
     beside: Path,
     folder: Path | None,
@@ -33,10 +30,10 @@ def chat(
 ) -> Iterator[str]:
     """Return the pieces of an answer; see `Run.chat`. Errors of the arguments are raised at once."""
     with _lock:
-        kept = _texts.setdefault(run, {})
+        kept = _texts.setdefault(session, {})
         if folder not in kept:
-            run.states.require()
-            kept[folder] = Texts(run.session, beside, folder)
+            session.states.require()
+            kept[folder] = Texts(session, beside, folder)
         texts = kept[folder]
     chosen = choices_of(choices, texts.model.defaults)
     codes = texts.codes_of(prompt)

@@ -26,14 +26,16 @@ from runtime.runs.raw.in_memory import (
 )
 from runtime.runs.session import Session
 from runtime.runs.states import States
-from runtime.runs.watching.calls import reduced_settings, require_callbacks, with_judged
+from runtime.runs.watching.calls import require_callbacks
+from runtime.runs.watching.judged import reduced_settings, with_judged
 from runtime.runs.watching.watches import Plateau, Read, Stop, plateaus_of, require_watched, with_entries
 
 if TYPE_CHECKING:
     from runtime.rows.source import Batches, Source
     from runtime.rows.streamed import Streamed
     from runtime.runs.events import Event
-    from runtime.runs.watching.callbacks import Callback, EarlyStopping, ReduceOnPlateau
+    from runtime.runs.watching.called import Called
+    from runtime.runs.watching.judged import EarlyStopping, ReduceOnPlateau
 
 _log = logging.getLogger("prograd")
 
@@ -107,7 +109,7 @@ class TrainingOptions(NamedTuple):
     change_data: bool = False
     before_checkpoint: Callable[[], None] | None = None
     steps_per_epoch: int | None = None
-    callbacks: Sequence[Callback | EarlyStopping | ReduceOnPlateau | Callable[[Event], object]] = ()
+    callbacks: Sequence[Called | EarlyStopping | ReduceOnPlateau | Callable[[Event], object]] = ()
     keep_best: int | None = None
 
 

@@ -6,7 +6,7 @@ import os
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Never, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Never, cast
 
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
@@ -32,7 +32,7 @@ from runtime.runs.own_loop.own_steps import OwnSteps
 from runtime.runs.position import Position
 from runtime.runs.predictions import Predictions
 from runtime.runs.raw.in_memory import data_by_feed
-from runtime.runs.session import Session
+from runtime.runs.session import Compiled, Session
 from runtime.runs.settings import Settings
 from runtime.runs.shown.fetched import Fetched
 from runtime.runs.shown.state_view import StateView
@@ -83,18 +83,6 @@ def _require_path(call: str, path: object) -> None:
         what = type(path).__name__
         hint = "; a Program runs as prograd.Run(program.compile(batch=32))" if what in ("Program", "Compiled") else ""
         raise UsageError(f"{call}: the path of a file is text or a Path, not {what}{hint}")
-
-
-class Compiled(Protocol):
-    """The result of a compiler: a program that has not been saved."""
-
-    def beside(self, folder: str | os.PathLike[str]) -> pb.ProgramDesc:
-        """Return the program as it would be saved into that folder, beside its files."""
-        ...
-
-    def with_rows(self, program: pb.ProgramDesc, rows: int) -> pb.ProgramDesc:
-        """Return that program, compiled for steps of that number of rows as well."""
-        ...
 
 
 class Run:
@@ -193,11 +181,12 @@ class Run:
         self.states.initialise(seed)
         self.settings.put(settings or {})
 
-    def __reduce__(self) -> tuple[Callable[[PickledRun], Run], tuple[PickledRun]]:
+    def __reduce__(self) -> tuple[Callable[[type[Run], PickledRun], Run], tuple[type[Run], PickledRun]]:
         """Return what `pickle` and `copy` make a run of: its program, its options, all states and its position."""
-        from runtime.runs.checkpoints.pickled import pickled, unpickled  # few runs are pickled
+        from runtime.runs.checkpoints.pickled import pickled  # few runs are pickled
 
-        return unpickled, (pickled(self, self._folder, self._options, self.compiled),)
+        options = self._options | {"settings": dict(self.settings.given)}
+        return _unpickled, (type(self), pickled(self.session, self.standing, self._folder, options, self.compiled))
 
     def __repr__(self) -> str:
         entries = ", ".join(entry.name for entry in self.program.entries)
@@ -207,7 +196,8 @@ class Run:
         """Return the HTML that a notebook shows: the position of the run, entries, settings and states."""
         from runtime.runs.shown.html_tables import run_html
 
-        return run_html(self)
+        states = self.state._repr_html_()  # pyright: ignore[reportPrivateUsage]: the name that notebooks ask for
+        return run_html(self.session, self.position.steps, self.settings, states)
 
     @property
     def compiled(self) -> Compiled | None:
@@ -433,7 +423,7 @@ class Run:
         asked = prompt if plain or not isinstance(prompt, str) else [{"role": "user", "content": prompt}]
         folder = None if tokenizer is None else Path(tokenizer)
         stops = [stop] if isinstance(stop, str) else stop
-        return chat(self, asked, Path(self._folder), folder, most=most, stop=stops, choices=choices)
+        return chat(self.session, asked, Path(self._folder), folder, most=most, stop=stops, choices=choices)
 
     def _named(self, given: Any) -> Any:
         """Return arrays by feed with the program's names as keys, and anything else as it is."""
@@ -609,3 +599,13 @@ def _require_known(what: str, given: Mapping[str, object], function: Callable[..
                 raise UsageError(f"{what}: there is no option {name!r}; {_OTHER_OPTIONS[name]}")
             hint = closest(name, known) or f"; there are {', '.join(known)}"
             raise UsageError(f"{what}: there is no option {name!r}{hint}")
+
+
+def _unpickled(kind: type[Run], content: PickledRun) -> Run:
+    """Return a run of this class with the content of a pickle."""
+    from runtime.runs.checkpoints.pickled import put_into
+
+    run = kind(pb.ProgramDesc.FromString(content.program), content.folder, **content.options)
+    put_into(content, run.session, run.standing)
+    run.compiled = content.compiled
+    return run

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Protocol, TypeVar, cast
 
 import numpy as np
 
@@ -41,6 +42,18 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+
+
+class Compiled(Protocol):
+    """The result of a compiler: a program that has not been saved."""
+
+    def beside(self, folder: str | os.PathLike[str]) -> pb.ProgramDesc:
+        """Return the program as it would be saved into that folder, beside its files."""
+        ...
+
+    def with_rows(self, program: pb.ProgramDesc, rows: int) -> pb.ProgramDesc:
+        """Return that program, compiled for steps of that number of rows as well."""
+        ...
 
 
 class Session:

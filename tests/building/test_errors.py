@@ -16,7 +16,7 @@ from compiler import OpError, Program, Value, adam, global_norm, gradients, metr
 from prograd_proto import ProgramError
 from registry import OPS
 from registry.other_names import METRICS, OTHER_ATTRIBUTES, OTHER_NAMES
-from registry.spelled import SPELLED
+from registry.table import SPELLED
 
 
 @dataclass

@@ -12,7 +12,7 @@ from compiler import Program, Value, metrics
 from prograd_proto import attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from registry import OPS, Op, OpError
-from registry.spelled import SPELLED
+from registry.table import SPELLED
 from runtime.operators import CONTRACTS
 
 CALLS = 100

@@ -7,7 +7,7 @@ import pytest
 from peers.table import FILES, NOT_COMPARED, PEERS, UPDATES
 
 from registry import OPS
-from registry.spelled import SPELLED
+from registry.table import SPELLED
 
 COMPARED = {name for peer in PEERS for name in peer.operators}
 WITH_GRADIENT = {name for name, op in OPS.items() if op.gradient_rule is not None}

@@ -9,7 +9,7 @@ pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
 from compiler.exporters.onnx.operators_page import operators_page
 from compiler.onnx_operators import EXPORTS
 from registry import OPS
-from registry.table import CONTROL
+from registry.control.control_op import CONTROL
 
 
 def test_the_page_is_made_of_the_tables():

@@ -22,7 +22,7 @@ from compiler.passes.pass_table import Pass
 from compiler.passes.pipeline import PASSES
 from prograd_proto.blocks import BlockAnalyses
 from registry import OPS
-from registry.spelled import SPELLED
+from registry.table import SPELLED
 from runtime.engines.reference.kernels import KERNELS
 
 CORPUS = sorted((Path(__file__).parents[1] / "fuzz/corpus").glob("*.json"))

@@ -11,7 +11,7 @@ from subjects.values import check_orders, define
 from compiler.reference import reference
 from prograd_proto import TensorType
 from registry import Block, OpError, Value, ops
-from registry.spelled import SPELLED
+from registry.table import SPELLED
 
 X = np.arange(24, dtype="float64").reshape(2, 3, 4)
 ONES = np.arange(6, dtype="float32").reshape(1, 2, 1, 3)

@@ -11,7 +11,7 @@ from peers.page import line
 from peers.spelling import Peer
 from peers.table import PEERS
 from registry import OPS
-from registry.spelled import SPELLED
+from registry.table import SPELLED
 
 PAGE = (Path(__file__).parents[2] / "docs/compared.md").read_text(encoding="utf-8").splitlines()
 

@@ -8,8 +8,8 @@ from typing import Final
 from compiler.aligned_text import columns
 from prograd_proto.blocks import BlockAnalysis
 from prograd_proto.text.words import name as in_words
+from registry.control.control_op import CONTROL
 from registry.op import find_op
-from registry.table import CONTROL
 from runtime.step.arithmetic import is_pointwise
 
 LISTS: Final = {

@@ -10,8 +10,8 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
 from prograd_proto.dtypes import NUMBERS
 from prograd_proto.files import copy_of
+from registry.control.control_op import CONTROL
 from registry.op import find_op
-from registry.table import CONTROL
 
 BFLOAT16, FLOAT32 = NUMBERS["bfloat16"], NUMBERS["float32"]
 

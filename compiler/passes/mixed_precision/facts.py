@@ -10,8 +10,8 @@ from typing import Final
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis
+from registry.control.control_op import CONTROL
 from registry.op import find_op
-from registry.table import CONTROL
 from runtime.step.arithmetic import is_pointwise
 
 BACKWARD: Final = (pb.STAGE_GRADIENT, pb.STAGE_DERIVATIVE)

@@ -13,8 +13,8 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
 from prograd_proto.blocks import BlockAnalysis
 from prograd_proto.tensor_types import tensor_desc
+from registry.control.control_op import CONTROL
 from registry.op import find_op
-from registry.table import CONTROL
 
 DTYPE: Final = "bfloat16"
 """The only dtype that operands are rounded to."""

@@ -6,6 +6,7 @@ indices     indices of elements in a result
 registers   elements in registers and in memory
 reduction   reductions along rows and down columns, in a fixed tree
 moments     sums and squared deviations down rows, in one pass
+depth       the depth of a product as loops, and the vectors of a row of its right operand
 pair_products pairs of bfloat16 as words, and the mode in which their products are added
 pair_chains tiles of products of pairs by vector instructions
 matrix_tiles the same tiles by AMX

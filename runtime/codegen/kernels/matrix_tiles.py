@@ -18,15 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from runtime.codegen.ir import FLOAT32, UINT8, Function, Index, Type, Value
 from runtime.codegen.ir.types import MASK
 from runtime.codegen.ir.words import transposed
+from runtime.codegen.kernels.depth import DepthLoop, PanelVector, Prefetch
 from runtime.codegen.machine import MATRIX_ROWS
-
-if TYPE_CHECKING:
-    from runtime.codegen.kernels.tiles import DepthLoop, PanelVector, Prefetch
 
 TILE_REGISTERS: Final = 8
 

@@ -18,10 +18,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from runtime.codegen.ir import FLOAT32, Function, Index, Type, Value
 from runtime.codegen.ir.words import bits, shuffle
+from runtime.codegen.kernels.depth import DepthLoop, PanelVector, Prefetch
 from runtime.codegen.kernels.pair_products import (
     GROUP_PAIRS,
     UINT16,
@@ -33,9 +34,6 @@ from runtime.codegen.kernels.pair_products import (
     sum_without_mode,
     widened_half,
 )
-
-if TYPE_CHECKING:
-    from runtime.codegen.kernels.tiles import DepthLoop, PanelVector, Prefetch
 
 MAX_CHAINED_SUMS: Final = 12
 """Upper bound on the vectors of a tile whose two chains are in registers together, beside operands."""

@@ -8,48 +8,19 @@ channels of several filter elements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 from runtime.codegen.ir import UINT8, Function, Index, Type, Value
 from runtime.codegen.ir.words import minimum, where
 from runtime.codegen.kernels import matrix_tiles, pair_chains
+from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS, DepthLoop, PanelVector, Prefetch
 from runtime.codegen.kernels.integers.words import multiply_add, word_at
 from runtime.codegen.machine import CACHE_LINE_BYTES
 
-UNROLLED_DEPTH_STEPS: Final = 4
-"""Steps of the innermost depth loop that are written out in its body."""
-
-
 BYTES_OF_WORD: Final = 4
 """Distance of words of bytes of the left operand that tile registers load."""
-
-
-class DepthLoop(NamedTuple):
-    """A loop of the depth.
-
-    Attributes:
-        iterations: number of iterations.
-        left, right: elements from one iteration to the next in each operand.
-        has_whole_block: whether at least `UNROLLED_DEPTH_STEPS` iterations run where their number is not a constant.
-    """
-
-    iterations: Index
-    left: Index
-    right: Index
-    has_whole_block: bool = False
-
-
-class PanelVector(NamedTuple):
-    """A vector of a row of the right operand: its first column, and the number of its lanes that count."""
-
-    first: int
-    tail: int
-
-
-Prefetch = Callable[[Index], None]
-"""Prefetches data for later use. Its argument is the first of `UNROLLED_DEPTH_STEPS` steps of the innermost loop."""
 
 
 def prefetching(f: Function, at: Value, each: int) -> Prefetch:

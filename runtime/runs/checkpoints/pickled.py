@@ -10,14 +10,14 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from prograd_proto import program_pb2 as pb
 from runtime.dtypes import Array
 from runtime.errors import UsageError
 from runtime.memory.limit import MemoryLimit
 from runtime.runs.position import Position
+from runtime.runs.session import Compiled, Session
+from runtime.runs.standing import Standing
 
 if TYPE_CHECKING:
-    from runtime.runs.run import Compiled, Run
     from runtime.runs.shown.training_result import TrainingResult
 
 
@@ -25,7 +25,6 @@ class PickledRun(NamedTuple):
     """The content of a pickle.
 
     Attributes:
-        kind: the class of the run.
         program: the message in its canonical bytes.
         sha256: hash of the program, before steps were added to it.
         compiled: the result of `compile` that the run was made of, which can add steps; None without.
@@ -39,7 +38,6 @@ class PickledRun(NamedTuple):
         result: result of the last training.
     """
 
-    kind: type[Run]
     program: bytes
     sha256: str
     compiled: Compiled | None
@@ -53,23 +51,24 @@ class PickledRun(NamedTuple):
     result: TrainingResult | None
 
 
-def pickled(run: Run, folder: str, options: dict[str, Any], compiled: Compiled | None) -> PickledRun:
+def pickled(
+    session: Session, standing: Standing, folder: str, options: dict[str, Any], compiled: Compiled | None
+) -> PickledRun:
     """Return the content for a run; raise UsageError while it trains, and for one of several processes."""
-    run.standing.require_no_training("pickle")
-    if run.session.group is not None:
+    standing.require_no_training("pickle")
+    states = session.states
+    if session.group is not None:
         raise UsageError("pickle: the states of this run are in several processes; run.save writes them to one file")
-    run.states.require()
-    standing = run.standing
-    with run.states.locks.shared():
+    states.require()
+    with states.locks.shared():
         return PickledRun(
-            type(run),
-            run.program.SerializeToString(deterministic=True),
-            run.sha256,
+            session.program.SerializeToString(deterministic=True),
+            session.sha256,
             compiled,
             folder,
-            {name: _plain(value) for name, value in options.items()} | {"settings": dict(run.settings.given)},
-            {name: array.copy() for name, array in run.states.arrays.items()},
-            run.states.were_given,
+            {name: _plain(value) for name, value in options.items()},
+            {name: array.copy() for name, array in states.arrays.items()},
+            states.were_given,
             deepcopy(standing.position),
             standing.done,
             standing.had_rows,
@@ -77,20 +76,16 @@ def pickled(run: Run, folder: str, options: dict[str, Any], compiled: Compiled |
         )
 
 
-def unpickled(content: PickledRun) -> Run:
-    """Return a run with that content."""
-    program = pb.ProgramDesc.FromString(content.program)
-    run = content.kind(program, content.folder, **content.options)
+def put_into(content: PickledRun, session: Session, standing: Standing) -> None:
+    """Give a new run the states and the position of the content."""
+    states = session.states
     for name, array in content.states.items():
-        run.states.put(name, array)
-    run.states.are_given(content.states)
-    run.states.were_given = content.were_given
-    run.compiled = content.compiled
-    vars(run.session)["sha256"] = content.sha256
-    standing = run.standing
+        states.put(name, array)
+    states.are_given(content.states)
+    states.were_given = content.were_given
+    vars(session)["sha256"] = content.sha256
     standing.position, standing.result = content.position, content.result
     standing.done, standing.had_rows = content.done, content.had_rows
-    return run
 
 
 def _plain(value: object) -> object:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
+from prograd_proto.entry_views import Entries
 from runtime.conversion import handed_out
 from runtime.dtypes import Array, array_type
-
-if TYPE_CHECKING:
-    from runtime.runs.run import Run
+from runtime.runs.session import Session
 
 MAX_TABLE_ROWS: Final = 60
 """Upper bound on the rows of a table; further rows are counted."""
@@ -21,21 +20,20 @@ LOOKED_AT: Final = 1 << 24
 """Upper bound on the elements of an array whose range is shown, so that the display takes no noticeable time."""
 
 
-def run_html(run: Run) -> str:
-    """Return the position of a run, its entries, its settings and its states."""
-    program = run.program
+def run_html(session: Session, steps: int, settings: Mapping[str, float], states: str) -> str:
+    """Return the position of a run, its entries, its settings and its states, which are HTML already."""
     entries = [
         (view.name, _listed(f"{n} {type}" for n, type in view.feeds.items()), _listed(view.fetches))
-        for view in run.entries.values()
+        for view in Entries(session.program).values()
     ]
-    about = f"<b>{escape(program.name)}</b>: step {run.position.steps}, program {run.sha256[:12]}"
-    settings = [(name, f"{value:g}") for name, value in run.settings.items()]
+    about = f"<b>{escape(session.program.name)}</b>: step {steps}, program {session.sha256[:12]}"
+    numbers = [(name, f"{value:g}") for name, value in settings.items()]
     return "".join(
         [
             f"<p>{about}</p>",
             table(("entry", "feeds", "fetches"), entries),
-            table(("setting", "value"), settings) if settings else "",
-            run.state._repr_html_(),  # pyright: ignore[reportPrivateUsage]: the name that notebooks ask for
+            table(("setting", "value"), numbers) if numbers else "",
+            states,
         ]
     )
 

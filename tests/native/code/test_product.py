@@ -11,13 +11,13 @@ from native.guarded import guarded
 from runtime.codegen.ir import FLOAT32, FLOAT64, INT32, Module, pointer
 from runtime.codegen.ir.types import BFLOAT16
 from runtime.codegen.ir.words import convert, maximum
+from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS
 from runtime.codegen.kernels.matmul import ComputedMatrix, Matrix, PairedMatrix, plan_product, product, stored
 from runtime.codegen.kernels.matmul.plan import MAX_CHAIN_DEPTH, MAX_CHAINED_ROWS, MAX_TILE_ROWS, shares
 from runtime.codegen.kernels.matmul.tile import tile
 from runtime.codegen.kernels.pair_chains import UNROLLED_PAIRS
 from runtime.codegen.kernels.pair_products import GROUP_PAIRS
 from runtime.codegen.kernels.steps import ComputedOperand
-from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS
 from runtime.codegen.machine import INSTRUCTION_SETS, target
 from runtime.engines.native import jit
 

@@ -14,8 +14,9 @@ from native.mixed.test_neon import EMULATOR, program
 from oracles import integers
 
 from runtime.codegen.ir import FLOAT32, INT32, UINT8, Module, Type, pointer
+from runtime.codegen.kernels.depth import DepthLoop
 from runtime.codegen.kernels.integers.words import INT16
-from runtime.codegen.kernels.tiles import DepthLoop, tile
+from runtime.codegen.kernels.tiles import tile
 from runtime.codegen.machine import INSTRUCTION_SETS, Target, target
 from runtime.codegen.rules.integers import requantized
 from runtime.engines.native import jit

@@ -15,7 +15,8 @@ from native.mixed.test_contract import KINDS, numbers
 
 from runtime.codegen.elf import read_object
 from runtime.codegen.ir import FLOAT32, Module, pointer
-from runtime.codegen.kernels.tiles import DepthLoop, tile
+from runtime.codegen.kernels.depth import DepthLoop
+from runtime.codegen.kernels.tiles import tile
 from runtime.codegen.machine import target
 from runtime.engines.native import jit
 from runtime.engines.native.objects.image import image_of

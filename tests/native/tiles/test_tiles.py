@@ -21,8 +21,9 @@ import prograd
 from prograd import Program, ops
 from prograd_proto.dtypes import DTypeName
 from runtime.codegen.ir import FLOAT32, Module, pointer
+from runtime.codegen.kernels.depth import DepthLoop
 from runtime.codegen.kernels.matmul import plan_product
-from runtime.codegen.kernels.tiles import DepthLoop, tile
+from runtime.codegen.kernels.tiles import tile
 from runtime.codegen.machine import target
 
 Array = np.ndarray[Any, np.dtype[Any]]

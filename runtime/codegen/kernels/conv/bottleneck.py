@@ -19,11 +19,12 @@ from runtime.codegen.kernels.conv.borders import Images
 from runtime.codegen.kernels.conv.depthwise import Depthwise
 from runtime.codegen.kernels.conv.plan import MAX_CHAIN_DEPTH, WANTED_ITEMS, ConvShape
 from runtime.codegen.kernels.copies import copied, zeros
+from runtime.codegen.kernels.depth import DepthLoop
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.matmul.plan import tile_shape
 from runtime.codegen.kernels.steps import FinishVector, KernelContext, KernelStep, KernelSteps, Prepack
-from runtime.codegen.kernels.tiles import DepthLoop, by_size, lines, prefetching, starts, tile
+from runtime.codegen.kernels.tiles import by_size, lines, prefetching, starts, tile
 from runtime.codegen.machine import Target
 
 CACHE_SHARE_OF_SCRATCH: Final = 8

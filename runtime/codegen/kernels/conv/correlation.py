@@ -15,12 +15,13 @@ from runtime.codegen.ir.words import maximum, minimum, where
 from runtime.codegen.kernels.conv.axes import Axis, AxisPhase
 from runtime.codegen.kernels.conv.borders import Border, Images, bordered, first_operand, onward
 from runtime.codegen.kernels.conv.plan import ConvPlan, ConvShape, ConvTile
+from runtime.codegen.kernels.depth import DepthLoop, Prefetch
 from runtime.codegen.kernels.matmul import Matrix, Operand, PairedMatrix
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.matmul.plan import shares
 from runtime.codegen.kernels.pair_products import are_finite_exponents, largest_exponents
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, Prepack, batch_parts
-from runtime.codegen.kernels.tiles import DepthLoop, Prefetch, by_size, choice, lines, prefetching, starts, tile
+from runtime.codegen.kernels.tiles import by_size, choice, lines, prefetching, starts, tile
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
 

@@ -19,11 +19,12 @@ from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.filter_plan import BLOCK_PIXELS, FilterGradient, equal_ranges
 from runtime.codegen.kernels.conv.plan import WANTED_ITEMS
 from runtime.codegen.kernels.copies import copied
+from runtime.codegen.kernels.depth import DepthLoop, Prefetch
 from runtime.codegen.kernels.matmul.plan import shares
 from runtime.codegen.kernels.pair_products import copied_pairs
 from runtime.codegen.kernels.partial_sums import reduction_step
 from runtime.codegen.kernels.steps import ComputedOperand, KernelContext, KernelStep, KernelSteps, batch_parts
-from runtime.codegen.kernels.tiles import DepthLoop, Prefetch, by_size, lines, prefetching, tile
+from runtime.codegen.kernels.tiles import by_size, lines, prefetching, tile
 from runtime.codegen.machine import NOMINAL_LANES, Target
 
 MIN_BLOCKS: Final = 2 * WANTED_ITEMS

@@ -20,9 +20,10 @@ from runtime.codegen.kernels.conv.borders import Images
 from runtime.codegen.kernels.conv.correlation import Correlation, part_of
 from runtime.codegen.kernels.conv.plan import WANTED_ITEMS, ConvShape, plan_convolution
 from runtime.codegen.kernels.copies import zeros
+from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch
 from runtime.codegen.kernels.matmul.plan import shares, tile_cycles, tile_shape
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
-from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, by_size, lines, tile
+from runtime.codegen.kernels.tiles import by_size, lines, tile
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
 WEIGHT_ROWS_TOGETHER: Final = 64

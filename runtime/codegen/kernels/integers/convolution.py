@@ -15,12 +15,13 @@ from typing import Final, NamedTuple
 from runtime.codegen.costs import PACKED_ELEMENT_CYCLES, VECTOR_MULTIPLY_ADD_CYCLES
 from runtime.codegen.ir import INT32, UINT8, Function, Index, Value
 from runtime.codegen.ir.words import convert
+from runtime.codegen.kernels.depth import DepthLoop, PanelVector
 from runtime.codegen.kernels.integers.corrections import Corrections, Terms
 from runtime.codegen.kernels.integers.shape import IntegerShape
 from runtime.codegen.kernels.integers.source import WANTED_ITEMS, Source, part_of
 from runtime.codegen.kernels.integers.words import INT16, SIGN, difference, elements_of_word, joined
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, Prepack
-from runtime.codegen.kernels.tiles import DepthLoop, PanelVector, by_size, lines, starts, tile
+from runtime.codegen.kernels.tiles import by_size, lines, starts, tile
 from runtime.codegen.machine import Target
 
 TILES: Final = {(16, 2): (4, 2), (16, 4): (6, 2), (32, 2): (8, 3), (32, 4): (8, 3)}

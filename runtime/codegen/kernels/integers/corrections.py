@@ -19,10 +19,11 @@ from typing import Final, NamedTuple
 
 from runtime.codegen.ir import INT32, UINT8, Function, Value
 from runtime.codegen.ir.words import convert
+from runtime.codegen.kernels.depth import DepthLoop
 from runtime.codegen.kernels.integers.shape import IntegerShape
 from runtime.codegen.kernels.integers.words import SIGN, SIGNS, has_signed_products, multiply_add, zero_point
 from runtime.codegen.kernels.steps import KernelContext
-from runtime.codegen.kernels.tiles import DepthLoop, tile
+from runtime.codegen.kernels.tiles import tile
 
 ONE: Final = 0x01010101
 """The word of four ones."""

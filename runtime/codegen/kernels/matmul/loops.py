@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import minimum, where
+from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS
 from runtime.codegen.kernels.matmul.few_pairs import FewPairs
 from runtime.codegen.kernels.matmul.matrix import Matrix, Operand, PairedMatrix
 from runtime.codegen.kernels.matmul.packing import packed_left, packed_right
 from runtime.codegen.kernels.matmul.plan import SUMS_GAP, MatmulPlan, shares
 from runtime.codegen.kernels.matmul.streamed import Streamed
 from runtime.codegen.kernels.matmul.tile import Sums, tile
-from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS
 from runtime.codegen.machine import CACHE_LINE_BYTES
 
 Epilogue = Callable[[Value, Index, Index, int], None]

@@ -18,9 +18,9 @@ from runtime.codegen.costs import (
     matrix_tile_step_cycles,
     tile_step_cycles,
 )
+from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS
 from runtime.codegen.kernels.matmul.shape import MOST_FEW_ROWS
 from runtime.codegen.kernels.matrix_tiles import MAX_MATRIX_ROWS
-from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS
 from runtime.codegen.machine import NOMINAL_L1_BYTES, Target
 
 MAX_CHAIN_DEPTH: Final = 256

@@ -14,6 +14,7 @@ from runtime.codegen.ir import Function, Value
 from runtime.codegen.ir.types import BFLOAT16
 from runtime.codegen.ir.words import where
 from runtime.codegen.kernels.copies import copied
+from runtime.codegen.kernels.depth import PanelVector
 from runtime.codegen.kernels.matmul.matrix import Matrix, PairedMatrix
 from runtime.codegen.kernels.recurrent import cells
 from runtime.codegen.kernels.recurrent.layer import (
@@ -35,7 +36,7 @@ from runtime.codegen.kernels.recurrent.state_product import (
     states_in_blocks,
 )
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, Prepack
-from runtime.codegen.kernels.tiles import PanelVector, by_size
+from runtime.codegen.kernels.tiles import by_size
 from runtime.codegen.math import tanh
 
 PANELS, STATE, CELL, PAIRS = 0, 1, 2, 3

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from runtime.codegen.ir import Function, Index, Type, Value
+from runtime.codegen.kernels.depth import DepthLoop, PanelVector
 from runtime.codegen.kernels.matmul.plan import depth_of_block, shares, tile_rows
-from runtime.codegen.kernels.tiles import DepthLoop, PanelVector, tile
+from runtime.codegen.kernels.tiles import tile
 
 MAX_CHAIN_DEPTH: Final = 640
 """Upper bound on the length of a chain of multiply-adds; a longer depth is split into equal blocks."""

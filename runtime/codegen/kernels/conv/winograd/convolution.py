@@ -21,8 +21,9 @@ from runtime.codegen.kernels.conv.winograd.non_finite import NonFiniteTiles, wri
 from runtime.codegen.kernels.conv.winograd.plan import MAX_NOTED_PANELS, is_taken, plan_winograd
 from runtime.codegen.kernels.conv.winograd.tiles import transform_pixels
 from runtime.codegen.kernels.conv.winograd.transforms import POSITIONS, TILE_PIXELS, of_sums
+from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, batch_parts
-from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, by_size, lines, starts, tile
+from runtime.codegen.kernels.tiles import by_size, lines, starts, tile
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
 

@@ -32,10 +32,11 @@ from runtime.codegen.kernels.conv.winograd.transforms import (
     of_gradients,
     of_products,
 )
+from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch
 from runtime.codegen.kernels.matmul import in_shares
 from runtime.codegen.kernels.pair_products import in_pairs
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, batch_parts
-from runtime.codegen.kernels.tiles import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, by_size, lines, tile
+from runtime.codegen.kernels.tiles import by_size, lines, tile
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
 

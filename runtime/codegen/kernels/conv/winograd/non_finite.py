@@ -15,10 +15,11 @@ from runtime.codegen.kernels.conv.winograd.plan import WinogradPlan
 from runtime.codegen.kernels.conv.winograd.tiles import Tile
 from runtime.codegen.kernels.conv.winograd.transforms import FILTER_TAPS, TILE_OUTPUTS, TILE_PIXELS
 from runtime.codegen.kernels.copies import copied
+from runtime.codegen.kernels.depth import DepthLoop
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.steps import KernelContext
-from runtime.codegen.kernels.tiles import DepthLoop, by_size, lines, tile
+from runtime.codegen.kernels.tiles import by_size, lines, tile
 
 
 class NonFiniteTiles:

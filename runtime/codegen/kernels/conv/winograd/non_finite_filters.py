@@ -6,9 +6,10 @@ from runtime.codegen.ir import Index
 from runtime.codegen.kernels.conv.filter_gradient import inside_of, seen_at
 from runtime.codegen.kernels.conv.filter_plan import FilterGradient
 from runtime.codegen.kernels.conv.winograd.transforms import FILTER_TAPS
+from runtime.codegen.kernels.depth import DepthLoop
 from runtime.codegen.kernels.matmul.plan import tile_shape
 from runtime.codegen.kernels.steps import KernelContext
-from runtime.codegen.kernels.tiles import DepthLoop, by_size, lines, tile
+from runtime.codegen.kernels.tiles import by_size, lines, tile
 from runtime.codegen.machine import Target
 
 
