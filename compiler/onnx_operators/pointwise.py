@@ -276,10 +276,6 @@ def _finite(call: Call, x: str) -> str:
     return call.add("Not", call.add("Or", call.add("IsInf", x), call.add("IsNaN", x)))
 
 
-def _relu6_out(call: Call, x: str) -> str:
-    return call.add("Clip", x, call.number(0), call.number(6))
-
-
 def _compared(op_type: str, *, without: tuple[str, ...] = (), negated: bool = False) -> Export:
     """Return the mapping of a comparison; dtypes that ONNX does not compare are compared as int32."""
 

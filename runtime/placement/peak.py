@@ -33,13 +33,6 @@ MAX_WINDOWS: Final = 16
 """Upper bound on the windows of one part; a step with gradient accumulation has a peak in each micro-batch."""
 
 
-def peak_first(
-    part: Part, goal: int, place: Callable[[Part, int], list[int]], most: int = MOST_IN_WINDOW
-) -> list[int] | None:
-    """Return an offset for each item by one window, or None where the window would be all of the part."""
-    return next(rounds_from_peaks(part, goal, place, most), None)
-
-
 def rounds_from_peaks(
     part: Part, goal: int, place: Callable[[Part, int], list[int]], most: int = MOST_IN_WINDOW, rounds: int = 1
 ) -> Iterator[list[int]]:

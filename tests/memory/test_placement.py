@@ -19,7 +19,7 @@ from prograd_proto import ProgramError
 from runtime.placement import QUICK, THOROUGH, Buffer, Effort, Placement, check_placement, place
 from runtime.placement.attempts import attempt
 from runtime.placement.gaps import first_fit
-from runtime.placement.peak import peak_first, rounds_from_peaks
+from runtime.placement.peak import rounds_from_peaks
 from runtime.placement.rankings import RANKINGS, ranking_of
 from runtime.placement.search import Outcome, Search
 from runtime.placement.sections import Part, parts_of
@@ -146,7 +146,7 @@ def test_what_is_placed_from_its_peak_is_safe_and_the_peak_no_higher_than_its_wi
         heights.append(max(offset + item.size for offset, item in zip(offsets, core.items, strict=True)))
         return offsets
 
-    offsets = peak_first(part, part.lower_bound, place_window, most)
+    offsets = next(rounds_from_peaks(part, part.lower_bound, place_window, most), None)
     if offsets is None:
         assert sum(1 for item in part.items if item.last - item.first < part.sections) <= most
         return
@@ -173,7 +173,7 @@ def test_a_peak_without_holes_stays_so_when_the_rest_is_placed_around_it(seed: i
         assert tried.outcome is Outcome.FOUND
         return tried.offsets
 
-    offsets = peak_first(part, part.lower_bound, place_window, most=pieces)
+    offsets = next(rounds_from_peaks(part, part.lower_bound, place_window, most=pieces), None)
     assert offsets is not None
     items = [(item.first, item.last, item.size) for item in part.items]
     assert is_good(items, offsets, part.lower_bound)
@@ -236,7 +236,7 @@ def test_each_round_of_windows_is_safe_and_the_bound_ends_them(spans: list[Span]
 
 def test_what_fits_into_the_window_is_left_to_the_search():
     part = part_of(training_step(30))
-    assert peak_first(part, part.lower_bound, lambda core, room: [0] * len(core.items)) is None
+    assert not [*rounds_from_peaks(part, part.lower_bound, lambda core, room: [0] * len(core.items))]
 
 
 # The exact search

@@ -16,7 +16,6 @@ from compiler.frontends.torch.operators.call import (
     Mapping,
     Operand,
     binary,
-    common_dtype,
     comparison,
     logical,
     promoted,
@@ -129,10 +128,6 @@ def _addcdiv(call: Call, x: Arranged, a: Arranged, b: Arranged, value: float = 1
 def _rounded(function: Any) -> Mapping:
     """Return the mapping of a rounding step, which leaves integers as they are."""
     return lambda call, x: pointwise(function, x) if x.dtype in FLOATS else x
-
-
-def _maximum(call: Call, a: Operand, b: Operand) -> Arranged:
-    return pointwise(ops.maximum, *promoted((a, b), common_dtype(a, b)))
 
 
 def _of_numbers(is_first: Callable[[Value, Value], Value]) -> Mapping:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from prograd_proto import TensorType
 from runtime.engines.reference.kernels.moments import (
     decays,
     filled,
@@ -22,8 +21,6 @@ from runtime.engines.reference.kernels.update import (
     some_pieces,
 )
 from runtime.kernel import Array, kernel
-
-SCALAR = TensorType("float64", ())
 
 
 @kernel(scratch=some_pieces(2), in_place=[(0, 0), (1, 2), (2, 3)], by_element=True)

@@ -21,11 +21,6 @@ LEAST_NORMAL: Final = np.float32(2.0**-126)
 """The least normal number of float32 and of bfloat16."""
 
 
-def is_factor(dtype: str) -> bool:
-    """Return True if products take operands of this dtype."""
-    return dtype in ("float32", "float64", "bfloat16")
-
-
 def sum_dtype(dtype: str) -> str:
     """Return the dtype of sums of products of factors of this dtype."""
     return "float32" if dtype == "bfloat16" else dtype
