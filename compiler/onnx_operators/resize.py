@@ -89,9 +89,6 @@ COORDINATES: Final = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel"
                       "tf_half_pixel_for_nn")  # fmt: skip
 """The rules from an index of the result to a position in the operand."""
 
-KNOWN: Final = ", ".join(COORDINATES)
-"""These rules in a sentence."""
-
 
 HALF_TOLERANCE: Final = 1e-6
 """Distance from a half within which a position counts as one, as positions in float32 are rounded: ONNX Runtime's."""

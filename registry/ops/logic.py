@@ -7,8 +7,6 @@ from registry.op import op
 from registry.traits import exact, identity_operand, involution
 from registry.value import Operand, Value
 
-BOOL = frozenset({"bool"})
-
 
 @identity_operand(0, either=True)
 @exact

@@ -14,8 +14,6 @@ from registry.ops.reduce import sum_to
 from registry.traits import exact, exact_for_integers, idempotent, identity_operand, identity_operands, involution
 from registry.value import Operand, Value
 
-BOOL = frozenset({"bool"})
-
 
 @identity_operands(0, -0.0, either=True)
 @exact

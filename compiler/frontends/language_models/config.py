@@ -253,9 +253,6 @@ _FAMILIES: Final[Mapping[str, Callable[[Config], Architecture]]] = {
 }
 """The builder of each `model_type`."""
 
-FAMILIES: Final = tuple(_FAMILIES)
-"""The families in the order of their table."""
-
 
 def _require_consistent(path: Path, made: Architecture) -> None:
     """Raise CompileError for sizes that do not fit each other."""

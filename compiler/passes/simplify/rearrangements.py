@@ -16,8 +16,6 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import FLOATS
 from registry.op import find_op
 
-Axes = Sequence[int]
-
 
 def copies(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
     """Replace an op that copies its operand by the operand, if the result has its type.

@@ -15,9 +15,6 @@ from runtime.codegen.kernels.steps import Write
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import CustomKernel, KernelSteps
 
-ADDRESS = 8
-"""Bytes of an address."""
-
 MODULE_BYTES: Final = 1 << 20
 """Size of the text of a module after which the next group begins a new one.
 

@@ -8,7 +8,7 @@ are of logarithms, less the largest of the row at each step, because numbers far
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,6 @@ from runtime.engines.reference.kernels.index import count_up
 from runtime.engines.reference.kernels.windows import small_buffers
 from runtime.errors import ExecutionError, OutOfRange
 from runtime.kernel import Array, kernel
-
-LABELS: Final = ("int32", "int64")
 
 
 def ctc_scratch(logarithms: TensorType, labels: TensorType) -> list[TensorType]:

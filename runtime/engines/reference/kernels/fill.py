@@ -15,8 +15,6 @@ from runtime.engines.reference.kernels.index import count_up
 from runtime.kernel import Array, kernel
 from runtime.row_rules import pointwise
 
-SMALL_TENSOR_BYTES = 65536
-
 
 @kernel()
 def constant(*, value: pb.SmallTensor, out: Array) -> None:

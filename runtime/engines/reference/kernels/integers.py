@@ -18,9 +18,6 @@ from runtime.engines.reference.kernels.linalg import as_matrix
 from runtime.kernel import Array, kernel
 from runtime.row_rules import Operands, first_operand, has_rows, pointwise
 
-MAX_DEPTH: Final = 33025
-"""Most products of differences of two codes whose sum an int32 always holds."""
-
 MAX_CODE: Final = 255
 
 Numbers = tuple[int, ...]

@@ -10,11 +10,8 @@ from math import copysign, inf, nan, sqrt
 
 import numpy as np
 
-from prograd_proto import TensorType
 from runtime.engines.reference.kernels.update import decayed, pieces
 from runtime.kernel import Array
-
-COUNTER = TensorType("int64", ())
 
 
 def moments(

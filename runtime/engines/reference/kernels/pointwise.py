@@ -5,12 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from prograd_proto import TensorType
-from prograd_proto.dtypes import FLOATS, INTEGERS
 from runtime.engines.reference.kernels.chunks import BITS, blocks, choose, vectors
 from runtime.kernel import Array, elementwise, kernel
 from runtime.row_rules import pointwise
-
-NUMERIC = FLOATS | INTEGERS
 
 
 def clip(x: Array, min: Array | None, max: Array | None, out: Array) -> None:

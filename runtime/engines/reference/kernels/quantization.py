@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from prograd_proto import TensorType
 from runtime.kernel import Array, kernel
-
-BITS: Final = (8, 4)
-"""The bits that a code may have."""
 
 
 def dequantize_scratch(scales: TensorType) -> list[TensorType]:
