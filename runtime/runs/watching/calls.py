@@ -48,7 +48,7 @@ def with_calls(run: object, callbacks: Sequence[object], events: Generator[Event
     objects = [each for each in callbacks if isinstance(each, Called)]
     others = [cast(Function, each) for each in callbacks if not isinstance(each, (Called, *JUDGED))]
     for each in objects:
-        vars(each)["run"] = run  # which `Callback` declares
+        each.__setattr__("run", run)  # which `Callback` declares
     try:
         for each in objects:
             each.on_train_begin()
