@@ -65,10 +65,10 @@ def _fits(state: pb.StateDesc) -> bool:
 def values_of(
     program: Program, chosen: Sequence[str], given: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], Iterator[tuple[str, Any]]]:
-    """Return the values of the states that stay and do not begin by an op, and those of each chosen weight as float32.
+    """Return the values of states that stay, by name, and the name and numbers of each chosen weight, as float32.
 
-    The second are read one by one, in any order. With `given` values, the first are all parameters and buffers that
-    last. Raises OpError for a weight without values.
+    The weights are read one by one, in any order. The states that stay are those that files or `arrays` give; with
+    `given` values, they are all parameters and buffers that last. Raises OpError for a weight without values.
     """
     kinds = (pb.STATE_KIND_PARAMETER, pb.STATE_KIND_BUFFER)
     lasting = {s.name: s for s in program.states.values() if s.kind in kinds and s.lifespan == pb.LIFESPAN_ALWAYS}

@@ -28,7 +28,7 @@ KEYS, PLACES, COUNTS = range(3)
 """Scratch of the thread: keys twice, their indices twice, and the number of keys for each value of each byte."""
 
 MAX_SELECTED_SHARE: Final = 1 / 8
-"""Share of a row, if no more of it is asked for, from which on it is worthwhile to leave out keys before sorting."""
+"""Upper bound on the share of a row that is asked for, where leaving out keys before sorting is worthwhile."""
 
 UNSIGNED: Final = {8: UINT8, 32: UINT32, 64: UINT64}
 SIGNED: Final = {32: INT32, 64: INT64}
