@@ -63,20 +63,13 @@ def _touched_large(start: int, end: int) -> int:
     return end
 
 
-def make_large(seconds: float) -> None:
-    """Replace small pages of memory by large ones until `seconds` have passed; what is left waits for another call."""
-    until = perf_counter() + seconds
-    while _small:
-        found, reached = _small.pop()
+def make_large() -> None:
+    """Replace small pages of memory by large ones; this takes seconds for each GiB."""
+    waiting, _small[:] = list(_small), []
+    for found, reached in waiting:
         memory = found()
-        if memory is None:
-            continue
-        end = _whole_pages(memory)[1]
-        for page in range(reached, end, LARGE_PAGE_BYTES):
-            if perf_counter() > until:
-                _small.append((found, page))
-                return
-            _advise(page, page + LARGE_PAGE_BYTES, MADE_LARGE)
+        if memory is not None:
+            _advise(reached, _whole_pages(memory)[1], MADE_LARGE)
 
 
 def begins_small() -> bool:

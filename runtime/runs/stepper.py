@@ -12,7 +12,7 @@ from runtime.memory.first_touch import begins_small, make_large
 from runtime.runs.overtime import Overtime
 
 A_WHILE: Final = 2.0
-"""Seconds of training after which as many seconds are given to large pages."""
+"""Seconds of training after which large pages are worth their cost."""
 
 
 class Trace(Protocol):
@@ -49,11 +49,10 @@ class Stepper:
             step()
         else:
             self.overtime.step(step)
-        if trains and begins_small():
-            self._make_large()
+        if trains and begins_small() and self._goes_on():
+            make_large()
 
-    def _make_large(self) -> None:
+    def _goes_on(self) -> bool:
+        """Return True if steps have been made for a while."""
         self._begun = self._begun or perf_counter()
-        if perf_counter() > self._begun + A_WHILE:
-            make_large(A_WHILE)
-            self._begun = 0.0
+        return perf_counter() > self._begun + A_WHILE

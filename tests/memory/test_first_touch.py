@@ -35,7 +35,7 @@ def test_memory_is_there_before_it_is_written():
     memory = aligned_bytes(SIZE)
     assert not memory.any()
     if first_touch._advise(*first_touch._whole_pages(memory), first_touch.TOUCHED):  # known since Linux 5.14
-        first_touch.make_large(60)
+        first_touch.make_large()
         assert faults_of(lambda: memory.fill(1)) < SIZE // 4096 // 2
 
 
@@ -63,11 +63,8 @@ def test_memory_begins_small_where_large_pages_are_slow_and_gets_them_later(monk
     aligned_bytes(SIZE)  # and is gone again
     assert asked[0][0] == first_touch.SMALL_PAGES, "what was slow is not tried again"
     asked.clear()
-    first_touch.make_large(first_touch.SLOW_SECONDS * 6)
-    assert asked == [(first_touch.MADE_LARGE, large)], "there is no time for another page"
-    assert first_touch.begins_small()
-    first_touch.make_large(60)
-    assert asked == [(first_touch.MADE_LARGE, large)] * (left // large), "each page once"
+    first_touch.make_large()
+    assert asked == [(first_touch.MADE_LARGE, left)]
     assert not first_touch.begins_small()
 
 
@@ -83,7 +80,7 @@ def test_contents_stay_when_pages_become_large(monkeypatch):
     monkeypatch.setattr(first_touch, "_found_slow", [True])
     memory = aligned_bytes(SIZE)
     memory[:] = np.arange(SIZE) % 251
-    first_touch.make_large(60)
+    first_touch.make_large()
     assert (memory == np.arange(SIZE) % 251).all()
 
 
