@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from threading import Thread
-from time import thread_time
+from time import perf_counter, thread_time
 from typing import Any
 
 os.environ["PROGRAD_CACHE"] = ""  # variants are forced here, so code in the cache would be another variant's
@@ -31,8 +31,10 @@ ask_for_one_thread()
 
 import numpy as np  # noqa: E402 - BLAS counts its threads when it is loaded
 
+from compiler import Program  # noqa: E402 - likewise
 from prograd_proto import TensorType  # noqa: E402 - likewise
 from registry import OPS, Block, Value  # noqa: E402 - likewise
+from runtime import Run  # noqa: E402 - likewise
 from runtime.codegen import costs, ir  # noqa: E402 - likewise
 from runtime.codegen.emit import large_products  # noqa: E402 - likewise
 from runtime.codegen.groups.instructions import instructions  # noqa: E402 - likewise
@@ -897,6 +899,25 @@ def chunk() -> float:
         return x
 
     return Step(write, floats(16)).cycles() / 40 - 16 * scanned_element()
+
+
+@measures("BARRIER_CYCLES")
+def barrier() -> float:
+    """Sixty cumulative sums of two rows on two threads, a chunk for each, beside half of their time on one thread."""
+    program = Program("barrier")
+    y = program.input("x", "float32", (2, 2048))
+    for _ in range(60):
+        y = OPS["cumsum"](y, axis=1)
+    program.entry("predict", y=y)
+    runs = [Run(program.compile(), engine="native", threads=threads) for threads in (1, 2)]
+    x, times = {"x": floats(2, 2048)}, ([], [])
+    for _ in range(200):
+        for run, seconds in zip(runs, times, strict=True):
+            start = perf_counter()
+            run.predict(x)
+            seconds.append(perf_counter() - start)
+    alone, together = (sorted(seconds)[50] for seconds in times)
+    return (together - alone / 2) / 60 * 1e9 / cycle_nanoseconds()
 
 
 if __name__ == "__main__":

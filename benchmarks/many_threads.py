@@ -5,7 +5,8 @@
 A step is lowered for each number of threads, and one thread runs its chunks one after the other, each between two
 readings of the clock; the lower quartile over some steps counts. `cases/thread_simulation.py` has the rule by which
 threads take chunks. The columns are speed-ups over the step that is lowered for one thread. `even` is the speed-up if
-each phase were split evenly. `work` is the time of all chunks over that of one thread: what the partition costs. Steps
+each phase were split evenly. `work` is the time of all chunks over that of one thread: what the partition costs. `meet`
+is the share of the simulated time that barriers take, by their estimate of `costs.barrier_cycles`. Steps
 on as many threads as this machine has cores are measured too, and printed in parentheses. `--phases` lists the phases
 that keep threads idle for longest.
 
@@ -30,7 +31,7 @@ sys.path[:0] = [str(Path(__file__).parent / folder) for folder in ("peers", "cas
 import numpy as np  # noqa: E402 - the environment is set first
 from in_prograd import session  # noqa: E402 - found by the path above
 from subjects import SUBJECTS, rows  # noqa: E402 - likewise
-from thread_simulation import even_time, phase_time, step_time  # noqa: E402 - likewise
+from thread_simulation import even_time, phase_time, share_of_barriers, step_time  # noqa: E402 - likewise
 
 from runtime.codegen.code import CHUNK_COLUMNS  # noqa: E402 - likewise
 from runtime.codegen.costs import CYCLE_NANOSECONDS, MIN_CHUNK_CYCLES  # noqa: E402 - likewise
@@ -65,7 +66,9 @@ def main() -> None:
     parser.add_argument("subjects", nargs="*", metavar="SUBJECT", default=CHOSEN)
     options = parser.parse_args()
     counts = [int(word) for word in options.threads.split(",")]
-    print(f"{'':30}{'ms':>9}" + "".join(f"{f'{count} threads':>14}{'even':>6}{'work':>6}" for count in counts))
+    print(
+        f"{'':30}{'ms':>9}" + "".join(f"{f'{count} threads':>14}{'even':>6}{'work':>6}{'meet':>6}" for count in counts)
+    )
     for name in SUBJECTS:
         if any(word in name for word in options.subjects):
             row(name, counts, options.seconds, options.phases)
@@ -81,7 +84,10 @@ def row(name: str, counts: list[int], seconds: float, lists_phases: bool) -> Non
         step = Timed(name, count, seconds)
         found = f" ({alternating(alone, step, seconds):.2f})" if count <= usable_cores() else ""
         even, work = one / even_time(step.phases, count, LEAST), sum(map(sum, step.phases)) / one
-        print(f"{one / step_time(step.phases, count):7.2f}{found:7}{even:6.1f}{work:6.2f}", end="", flush=True)
+        meet = share_of_barriers(step.phases, count)
+        print(
+            f"{one / step_time(step.phases, count):7.2f}{found:7}{even:6.1f}{work:6.2f}{meet:6.1%}", end="", flush=True
+        )
         idle += idle_phases(step, count)
     print("\n".join(["", *(idle if lists_phases else [])]))
 

@@ -12,11 +12,15 @@ import heapq
 from collections.abc import Sequence
 from itertools import pairwise
 
+from runtime.codegen.costs import CYCLE_NANOSECONDS, barrier_cycles
+
 CLAIM, CLAIM_OF_OTHERS = 0.05, 0.1
 """Assumed microseconds in which a thread takes a chunk of its own range, and of another thread's."""
 
-BARRIER, BARRIER_OF_THREAD = 0.25, 0.05
-"""Assumed microseconds between the last chunk of a phase and the first of the next: all together, and for a thread."""
+
+def barrier_time(threads: int) -> float:
+    """Return the microseconds between the last chunk of a phase and the first of the next, by the cost model."""
+    return barrier_cycles(threads) * CYCLE_NANOSECONDS / 1000
 
 
 def step_time(phases: Sequence[Sequence[float]], threads: int) -> float:
@@ -41,7 +45,13 @@ def phase_time(chunks: Sequence[float], threads: int) -> float:
         taken[owner] += 1
         end = max(end, done)
         heapq.heappush(free, (done, thread))
-    return end + BARRIER + BARRIER_OF_THREAD * threads
+    return end + barrier_time(threads)
+
+
+def share_of_barriers(phases: Sequence[Sequence[float]], threads: int) -> float:
+    """Return the share of the time of a step in which its threads meet."""
+    barriers = sum(len(chunks) > 1 for chunks in phases) if threads > 1 else 0
+    return barriers * barrier_time(threads) / step_time(phases, threads)
 
 
 def own_ranges(count: int, threads: int) -> list[tuple[int, int]]:
@@ -56,7 +66,7 @@ def even_time(phases: Sequence[Sequence[float]], threads: int, least: float) -> 
     for chunks in phases:
         work = sum(chunks)
         parts = min(threads, max(int(work / least), 1))
-        total += work / parts + (BARRIER + BARRIER_OF_THREAD * threads if parts > 1 else 0)
+        total += work / parts + (barrier_time(threads) if parts > 1 else 0)
     return total
 
 

@@ -18,8 +18,9 @@ SPEC.loader.exec_module(simulation)
 @pytest.fixture
 def without_costs(monkeypatch):
     """Let claims and barriers take no time."""
-    for name in ("CLAIM", "CLAIM_OF_OTHERS", "BARRIER", "BARRIER_OF_THREAD"):
+    for name in ("CLAIM", "CLAIM_OF_OTHERS"):
         monkeypatch.setattr(simulation, name, 0.0)
+    monkeypatch.setattr(simulation, "barrier_time", lambda threads: 0.0)
 
 
 def test_one_thread_computes_one_chunk_after_the_other():
@@ -42,11 +43,18 @@ def test_a_phase_takes_as_long_as_its_longest_chunk(without_costs):
 
 
 def test_claims_and_barriers_are_counted():
-    assert simulation.phase_time([1.0, 1.0], 2) == pytest.approx(
-        1 + simulation.CLAIM + simulation.BARRIER + 2 * simulation.BARRIER_OF_THREAD
-    )
+    assert simulation.phase_time([1.0, 1.0], 2) == pytest.approx(1 + simulation.CLAIM + simulation.barrier_time(2))
     alone = 2 + simulation.CLAIM + simulation.CLAIM_OF_OTHERS  # three threads: the third has no chunk of its own
-    assert simulation.phase_time([2.0, 1.0, 1.0, 0.5], 3) <= alone + simulation.BARRIER + 3
+    assert simulation.phase_time([2.0, 1.0, 1.0, 0.5], 3) <= alone + simulation.barrier_time(3)
+
+
+def test_barriers_take_longer_with_every_thread_and_none_where_one_thread_computes():
+    assert [round(simulation.barrier_time(threads), 2) for threads in (2, 16, 64)] == [0.44, 1.98, 7.26]
+    phases = [[1.0, 1.0], [3.0], [1.0, 1.0]]
+    assert simulation.share_of_barriers(phases, 1) == 0
+    share = simulation.share_of_barriers(phases, 2)
+    assert share == pytest.approx(2 * simulation.barrier_time(2) / simulation.step_time(phases, 2))
+    assert 0 < share < simulation.share_of_barriers(phases, 64) < 1
 
 
 @pytest.mark.parametrize(("count", "threads"), [(1, 4), (2, 32), (7, 3), (64, 32), (100, 7)])
@@ -63,13 +71,10 @@ def test_a_phase_is_between_its_bounds(chunks, threads):
     found = simulation.phase_time(chunks, threads)
     longest, work = max(chunks), sum(chunks)
     assert found >= max(longest, work / threads)
-    overhead = simulation.BARRIER + simulation.BARRIER_OF_THREAD * threads
-    overhead += len(chunks) * simulation.CLAIM_OF_OTHERS
+    overhead = simulation.barrier_time(threads) + len(chunks) * simulation.CLAIM_OF_OTHERS
     assert found <= work / threads + longest + overhead  # Graham's bound on list scheduling
 
 
 def test_an_even_split_has_no_parts_below_the_least_time():
-    assert simulation.even_time([[8.0]], 4, 2.0) == pytest.approx(
-        2 + simulation.BARRIER + 4 * simulation.BARRIER_OF_THREAD
-    )
+    assert simulation.even_time([[8.0]], 4, 2.0) == pytest.approx(2 + simulation.barrier_time(4))
     assert simulation.even_time([[1.0, 0.5]], 4, 2.0) == 1.5

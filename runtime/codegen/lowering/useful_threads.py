@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from runtime.codegen.costs import CHUNK_CYCLES
+from runtime.codegen.costs import CHUNK_CYCLES, barrier_cycles
 from runtime.codegen.machine import THREAD_CLASSES
 
 if TYPE_CHECKING:
     from runtime.codegen.lowering.chunks import Chunk
     from runtime.codegen.rules import KernelSteps
-
-BARRIER_CHUNKS: Final = 5
-"""Time of a barrier as a multiple of the time to take a chunk; each thread adds one such time."""
 
 MAX_SLOWDOWN: Final = 1.02
 """Upper bound on the slowdown by fewer threads, which leave cores to other work."""
@@ -44,7 +41,7 @@ def _phase_cycles(chunks: Sequence[float], threads: int) -> float:
     if threads < 2 or len(chunks) < 2:
         return work
     of_one = -(-len(chunks) // threads) / len(chunks) * work
-    return max(of_one, max(chunks)) + CHUNK_CYCLES * (BARRIER_CHUNKS + threads)
+    return max(of_one, max(chunks)) + barrier_cycles(threads)
 
 
 def chunk_cycles(kernel_steps: Sequence[KernelSteps], chunks: Sequence[Sequence[Chunk]]) -> list[list[float]]:
