@@ -74,10 +74,10 @@ def steps_of(run, **options):
     found = []
     step = run.session.stepper.step
 
-    def noted(executor):
+    def noted(executor, **options):
         if "number" in executor.feeds:  # which training alone reads
             found.append((executor.feeds["number"].tolist(), executor.feeds["text"].shape[1]))
-        step(executor)
+        step(executor, **options)
 
     run.session.stepper.step = noted
     for _ in run.events(**options):
