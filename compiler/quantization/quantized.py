@@ -46,9 +46,10 @@ def chosen_weights(states: Mapping[str, pb.StateDesc], keep: Sequence[str]) -> l
     for pattern in keep:
         if not any(matches(name, pattern) for name in parameters):
             raise OpError(f"quantize: keep={pattern!r} matches no parameter{closest(pattern, parameters)}")
-    chosen = [
-        name for name in parameters if _fits(states[name]) and not any(matches(name, pattern) for pattern in keep)
-    ]
+    fitting = [name for name in parameters if _fits(states[name])]
+    chosen = [name for name in fitting if not any(matches(name, pattern) for pattern in keep)]
+    if fitting and not chosen:
+        raise OpError("quantize: each weight that could become codes is to stay as it is; there is nothing to do")
     if not chosen:
         raise OpError(
             f"quantize: no parameter has two axes and rows of {BLOCK} elements or a multiple; there is nothing to do"

@@ -9,7 +9,7 @@ import pytest
 import prograd
 from compiler.__main__ import main as compiler
 from compiler.quantization.block_codes import narrow, wide
-from prograd import OpError, Program, adam, layers, ops
+from prograd import OpError, Program, adam, constant, layers, ops
 
 ROWS = {"x": np.random.default_rng(3).normal(size=(32, 64)).astype("f4"), "y": np.arange(32) % 10}
 
@@ -101,7 +101,7 @@ def test_the_rounding_is_that_of_ggml():
         ({"keep": ["heads"]}, "quantize: keep='heads' matches no parameter; did you mean 'head.w'?"),
         (
             {"keep": ["*"]},
-            "quantize: no parameter has two axes and rows of 32 elements or a multiple; there is nothing to do",
+            "quantize: each weight that could become codes is to stay as it is; there is nothing to do",
         ),
         ({}, "quantize: the values of hidden.w are not known before the program runs; give values=run.state"),
         (
@@ -115,3 +115,10 @@ def test_what_cannot_be_quantised_is_refused(options: dict[str, Any], fault: str
     with pytest.raises(OpError) as raised:
         net().quantize(**options)
     assert str(raised.value).partition(": ")[2] == fault
+
+
+def test_narrow_rows_are_no_blocks():
+    program = Program("narrow")
+    program.outputs(y=program.input("x", "float32", (4, 31)) * program.parameter("w", (4, 31), constant(1.0)))
+    with pytest.raises(OpError, match="no parameter has two axes and rows of 32 elements or a multiple; there is noth"):
+        program.quantize("q8_0")

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -154,7 +155,11 @@ def test_a_folder_that_is_no_model_is_refused(home: Path, capsys: pytest.Capture
     (home / "bare" / "model.safetensors").write_bytes(b"\x08" + b"\x00" * 7 + b"not json")
     assert refusal("bare").startswith("bare/model.safetensors: the file is damaged: ")
     assert refusal("m", "--length", "1000") == "from_lm: length=1000 is not from 1 to 128, as the model has positions"
-    assert refusal("m", "--train", "nothing.*") == "from_lm: no weight matches 'nothing.*'"
+    for name in ("nothing.*", "seed"):
+        assert refusal("m", "--train", name) == f"from_lm: no weight matches {name!r}"
+    assert refusal("m", "--train", "*", "--weights", "q8_0") == (
+        "--weights q8_0: each weight that could become codes is to stay as it is; there is nothing to do"
+    )
     assert refusal("m", "--optimizer", "adamw:1e-3") == (
         "--optimizer needs what it trains: --lora PATTERN:r=8 for adapters, or --train PATTERN"
     )
@@ -193,3 +198,9 @@ def test_a_prompt_without_room_and_other_programs_are_refused(home: Path):
     assert str(error.value) == (
         "there is no choice 'heat'; there are temperature, top_k, top_p, repetition_penalty, seed"
     )
+
+
+def test_all_weights_are_trained_beside_adapters(home: Path, capsys: pytest.CaptureFixture[str]):
+    assert compiler(["import", "lm", "m", "--train", "*", "--lora", "q_proj:r=2", "-o", "net.pb"]) == 0
+    weights, trained = re.findall(r"weights=(\d+) trained=(\d+)", capsys.readouterr().out)[0]
+    assert weights == trained

@@ -19,7 +19,7 @@ from compiler.errors import CompileError, UsageError
 from compiler.frontends.language_models.from_encoder import head_of
 from compiler.frontends.language_models.from_lm import from_lm
 from compiler.frontends.language_models.peft import add_peft
-from compiler.frontends.language_models.weights import is_meant
+from compiler.frontends.language_models.weights import meant
 from prograd_proto import program_pb2 as pb
 from registry import OpError
 from runtime.command_line.results import put_result
@@ -94,14 +94,13 @@ def _adapt(program: Program, options: argparse.Namespace) -> None:
     if options.peft is not None:
         adapted += add_peft(program, Path(options.peft), f"{program.name}.weights.safetensors")
     if adapted:
-        program.thaw(*(name for name in program.states if is_meant(name, options.train)))
+        program.thaw(*meant(program.states, options.train))
 
 
 def _quantized(program: Program, options: argparse.Namespace) -> list[str]:
     """Store the weights that are not trained as codes of few bits, and return their names."""
-    trained = [name for name in program.states if is_meant(name, options.train)]
     try:
-        return program.quantize(options.weights, keep=trained)
+        return program.quantize(options.weights, keep=meant(program.states, options.train))
     except OpError as error:
         raise UsageError(f"--weights {options.weights}: {str(error).partition('quantize: ')[2]}") from None
 

@@ -24,7 +24,7 @@ from compiler.frontends.language_models.from_encoder import add_encoder
 from compiler.frontends.language_models.gguf_model import read_model
 from compiler.frontends.language_models.network import Network
 from compiler.frontends.language_models.stored_states import Places, StoredStates
-from compiler.frontends.language_models.weights import Weights, is_meant, path_from
+from compiler.frontends.language_models.weights import Weights, is_meant, meant, path_from
 from compiler.frontends.language_models.writing import CHUNK, add_writing
 from compiler.train.metrics.classes import perplexity_of_losses
 from registry import Value, ops
@@ -243,8 +243,9 @@ def _require_used(program: Program, trained: Sequence[str]) -> None:
     from prograd_proto.spelling import closest
 
     for pattern in trained:
-        if not any(is_meant(name, [pattern]) for name in program.states):
-            raise CompileError(f"from_lm: no weight matches {pattern!r}{closest(pattern, list(program.states))}")
+        if not meant(program.states, [pattern]):
+            weights = meant(program.states, ["*"])
+            raise CompileError(f"from_lm: no weight matches {pattern!r}{closest(pattern, weights)}")
 
 
 def _source(at: Path) -> tuple[Architecture, Weights, dict[str, str]]:

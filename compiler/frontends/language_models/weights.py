@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from compiler.errors import CompileError
 from compiler.frontends.language_models.config_keys import read_json
+from prograd_proto import program_pb2 as pb
 from runtime.conversion import converted
 from runtime.errors import ExecutionError
 from runtime.files.safetensors_file import WORDS, read_header
@@ -86,6 +87,13 @@ class Weights:
 def is_meant(name: str, patterns: Sequence[str]) -> bool:
     """Return True for a weight that a pattern matches, by its name or by the beginning of it up to a dot."""
     return any(fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}.*") for pattern in patterns)
+
+
+def meant(states: Mapping[str, pb.StateDesc], patterns: Sequence[str]) -> list[str]:
+    """Return the parameters of a program that a pattern matches, as `is_meant` has it."""
+    return [
+        name for name, state in states.items() if state.kind == pb.STATE_KIND_PARAMETER and is_meant(name, patterns)
+    ]
 
 
 def path_from(program: Path, folder: Path) -> str | None:
