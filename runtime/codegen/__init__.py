@@ -15,7 +15,7 @@ ir/        a package of its own: the builder that writes LLVM's IR
 math/      a package of its own: elementary functions; benchmarks/minimax.py fits their polynomials
 kernels/   a package of its own: loops for products, convolutions, attention, recurrent layers and copies
 rules/     a package of its own: the lowering rule of each operator, one family a file
-groups/    a package of its own: what a kernel computes: nodes, groups of them, and their operands
+groups/    a package of its own: the nodes of a block, groups of them, and their operands
 emit/      a package of its own: the kernel steps of a group, and their functions
 lowering/  a package of its own: from a block to groups with offsets in memory, by a table of passes
 lower      the lowering of a block by all passes

@@ -43,7 +43,7 @@ class Stepper:
     def call(self, step: Callable[[], None], *, trains: bool = False) -> None:
         """Make one or more steps by a call without traces; raise errors as `step` does.
 
-        With `trains`, more such steps follow, and a pause is worth its while if it makes them faster.
+        The steps of a training (`trains`) use large pages after a while; other steps never pause for them.
         """
         if self.overtime is None:
             step()

@@ -1,4 +1,4 @@
-"""What a kernel computes: the nodes of a block, and groups of them that one loop nest computes.
+"""The nodes of a block, and the groups of nodes that kernels compute.
 
 view         the offset and strides of a tensor that is part of another one
 nodes        ops with their lowering rules, and their tensors

@@ -9,7 +9,7 @@ fusion_legality  which nodes may be computed in one loop nest
 kernel_plans     kernel steps by the key of a kernel
 tiled_chains     groups that continue with the row tiles of each other
 phases           groups that may run concurrently
-in_place         what the code of groups may write over
+in_place         the tensors that the code of a group can overwrite
 memory           stored tensors and their offsets
 chunks           ranges of work items, for threads to share
 useful_threads   the number of threads on which the chunks of a step take the least time

@@ -1,4 +1,4 @@
-"""What the code of groups may write over: new values of states over old ones, and results over operands.
+"""The tensors that the code of a group can overwrite: old values of states, carries of loops, and operands.
 
 The law of all engines decides which of these pairs are taken (`runtime.step.written_over`).
 

@@ -1,4 +1,4 @@
-"""erf: a polynomial near 0, and 1 - exp(-g) with a polynomial g beyond; erfc: exp(-x * x) times a slow function."""
+"""erf: a polynomial near 0, and 1 - exp(-g) with a polynomial g beyond; erfc: exp(-x * x) times a smooth factor."""
 
 from __future__ import annotations
 

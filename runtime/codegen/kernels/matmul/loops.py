@@ -225,10 +225,10 @@ class _BlockTiles:
                 self.tile(a.moved(r, 0), beside, i + r, self.j + j, size, width, along)
 
     def rows(self, a: Matrix, b: Matrix, i: Index, rows: int, columns: int) -> None:
-        """Compute all tiles of a block of rows, whose panels stay in the second-level cache, rows by rows.
+        """Compute all tiles of a block of rows, with all panels for the rows of a tile before the next rows.
 
-        The rows of a tile of AMX stay in the first-level cache, as many bytes as a panel; panels are read in the order
-        of memory, whereas rows of the left operand are far apart.
+        The panels stay in the second-level cache and are read in the order of memory. The rows of a tile of AMX, which
+        are far apart and as many bytes as a panel, stay in the first-level cache.
         """
         depth = self.plan.depth * self.plan.elements
         for r, size in in_tiles(self.f, rows, self.plan.rows):
