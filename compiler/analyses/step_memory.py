@@ -1,6 +1,6 @@
 """The memory of one step for views: every buffer with its tensors and lifetime, and the peak.
 
-Times are ticks of the two-phase clock of `runtime.step`: op number i reads at 2i and writes at 2i + 1.
+Times are phases of `runtime.step.clock`, of which every op has one.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ class Resident(NamedTuple):
     lifespan: pb.Lifespan
     tenants: list[Tenant]
 
-    def at(self, tick: int) -> Tenant | None:
-        """Return the newest tensor in the buffer at that time; None for scratch."""
-        return next((t for t in reversed(self.tenants) if 2 * t.definition + 1 <= tick), None)
+    def at(self, phase: int) -> Tenant | None:
+        """Return the newest tensor in the buffer when a phase ends; None for scratch."""
+        return next((t for t in reversed(self.tenants) if t.definition <= phase), None)
 
 
 @dataclass(frozen=True)
 class StepMemory:
-    """The buffers of a block, by offset; its plan; and the first tick at which the most bytes are needed.
+    """The buffers of a block, by offset; its plan; and the first phase in which the most bytes are needed.
 
     `in_file` has the buffers of the file beside the arena, each with its offset there.
     """
@@ -69,7 +69,7 @@ class StepMemory:
     block: BlockAnalysis
     plan: pb.MemoryPlan
     residents: list[Resident]
-    peak_tick: int
+    peak_phase: int
     peak_bytes: int
     states: list[pb.StateDesc]  # states that the block reads or updates
     in_file: list[tuple[Buffer, int]]
@@ -77,11 +77,11 @@ class StepMemory:
     @property
     def peak_op(self) -> int:
         """The position of the op that runs at the peak; len(ops) is the end of the step."""
-        return self.peak_tick // 2
+        return max(self.peak_phase, 0)
 
     def at_peak(self) -> list[Resident]:
         """Return the buffers that are needed at the peak, the largest first."""
-        there = [r for r in self.residents if r.buffer.start <= self.peak_tick < r.buffer.stop and r.buffer.nbytes]
+        there = [r for r in self.residents if r.buffer.start <= self.peak_phase < r.buffer.stop and r.buffer.nbytes]
         return sorted(there, key=lambda r: (-r.buffer.nbytes, r.offset))
 
 
@@ -105,21 +105,20 @@ def step_memory(program: pb.ProgramDesc, binding: pb.Binding) -> StepMemory:
 
 
 def needed(buffers: Sequence[Buffer]) -> Iterator[tuple[int, int]]:
-    """Yield the ticks at which the number of needed bytes changes, and that number from then on."""
+    """Yield the phases that change the number of needed bytes, and that number from then on."""
     change: dict[int, int] = {}
     for buffer in buffers:
         change[buffer.start] = change.get(buffer.start, 0) + aligned(buffer.nbytes)
         change[buffer.stop] = change.get(buffer.stop, 0) - aligned(buffer.nbytes)
     now = 0
-    for tick in sorted(change):
-        now += change[tick]
-        yield tick, now
+    for phase in sorted(change):
+        now += change[phase]
+        yield phase, now
 
 
 def busiest(buffers: Sequence[Buffer]) -> tuple[int, int]:
-    """Return the first tick of the peak and its bytes, each buffer rounded up to the alignment."""
-    tick, most = max(needed(buffers), key=lambda moment: (moment[1], -moment[0]), default=(0, 0))
-    return tick, most
+    """Return the first phase of the peak and its bytes, each buffer rounded up to the alignment."""
+    return max(needed(buffers), key=lambda moment: (moment[1], -moment[0]), default=(0, 0))
 
 
 def _tenants(program: pb.ProgramDesc, block: BlockAnalysis, aliases: Aliases) -> dict[str, list[Tenant]]:
@@ -146,7 +145,7 @@ def _tenants(program: pb.ProgramDesc, block: BlockAnalysis, aliases: Aliases) ->
 
 def _resident(block: BlockAnalysis, buffer: Buffer, offset: int, tenants: list[Tenant]) -> Resident:
     if not tenants:
-        return Resident(buffer, offset, "scratch", pass_of(block.stages[buffer.start // 2]), [])
+        return Resident(buffer, offset, "scratch", pass_of(block.stages[buffer.start]), [])
     first = tenants[0].definition
     stage = block.stages[first] if first >= 0 else pb.STAGE_UNSPECIFIED
     kind = "feed" if first < 0 else "activation" if stage <= pb.STAGE_FORWARD else "gradient"

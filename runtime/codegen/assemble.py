@@ -40,6 +40,7 @@ from runtime.codegen.lowering.useful_threads import chunk_cycles, useful_threads
 from runtime.codegen.machine import Target
 from runtime.dtypes import Array
 from runtime.placement.alignment import aligned
+from runtime.step import FED
 
 
 class KernelSource(NamedTuple):
@@ -360,7 +361,7 @@ def _buffers(step: LoweredBlock) -> tuple[Array, Array]:
     groups: list[int] = []
     for buffer in memory.buffers:
         groups += touched.get(buffer.name, [])
-        rows.append((aligned(buffer.nbytes), buffer.start == 0, buffer.stop > end, len(groups)))
+        rows.append((aligned(buffer.nbytes), buffer.start == FED, buffer.stop > end, len(groups)))
     return _array(rows, 4), _array(groups)
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from prograd_proto.blocks import BlockAnalysis, question
 from runtime.operators import CONTRACTS
+from runtime.step.clock import Lifetime
 from runtime.step.effects import spills
 from runtime.step.target import Pair
 
@@ -20,14 +21,13 @@ class Aliases(NamedTuple):
 
     Attributes:
         root: by tensor, the first tensor in its memory.
-        last_use: by root, the time at which an op reads or writes its memory last: the position of the op, or the
-            number of its phase; infinite if the end of the step reads it. A fed tensor that nothing reads has none.
+        lifetimes: by root, the phases in which its memory is needed. A fed tensor that nothing reads has none.
         views: positions of the ops that have nothing to compute.
         in_place: for each op the pairs (output, input) that share memory.
     """
 
     root: dict[str, str]
-    last_use: dict[str, float]
+    lifetimes: dict[str, Lifetime]
     views: set[int]
     in_place: list[Sequence[Pair]]
 

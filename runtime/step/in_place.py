@@ -20,8 +20,9 @@ from typing import Final
 
 from prograd_proto.blocks import BlockAnalysis, question
 from runtime.step.aliases import Aliases, made_outside, views_of
+from runtime.step.clock import Unit, Uses, lifetimes_of
 from runtime.step.target import Pair, Target
-from runtime.step.written_over import Unit, Uses, written_over
+from runtime.step.written_over import written_over
 
 _OF_A_VIEW: Final = ((0, 0),)
 
@@ -87,30 +88,26 @@ def _aliases_of(
     for outputs in block.outputs:
         root.update([(name, root[over[name]] if name in over else name) for name in outputs])
     root.update([(name, root[value]) for name, value in begins.items()])
-    last_use: dict[str, float] = {}
-    for name, time in uses.last.items():
-        place = root[name]
-        last_use[place] = max(last_use.get(place, time), time)
     in_place: list[Sequence[Pair]] = [
         sorted(pair for pair in pairs if over.get(outputs[pair[0]]) == begins.get(inputs[pair[1]], inputs[pair[1]]))
         for pairs, inputs, outputs in zip(possible_pairs(block, target), block.inputs, block.outputs, strict=True)
     ]
     for i in views:
         in_place[i] = _OF_A_VIEW
-    return Aliases(root, last_use, set(views), in_place)
+    return Aliases(root, lifetimes_of(units, uses, root), set(views), in_place)
 
 
-def _units(block: BlockAnalysis, target: Target, times: Sequence[int]) -> Iterator[Unit]:
+def _units(block: BlockAnalysis, target: Target, phases: Sequence[int]) -> Iterator[Unit]:
     """Yield each op as a unit; a view computes nothing."""
     begins, views = begins_of(block), set(views_of(block))
-    columns = zip(block.inputs, block.outputs, possible_pairs(block, target), times, strict=True)
-    for i, (inputs, outputs, pairs, time) in enumerate(columns):
+    columns = zip(block.inputs, block.outputs, possible_pairs(block, target), phases, strict=True)
+    for i, (inputs, outputs, pairs, phase) in enumerate(columns):
         if i in views:
-            yield Unit((), (), time, time)
+            yield Unit((), (), phase, phase)
             continue
         values = [begins.get(name, name) for name in inputs]
         over = [(outputs[output], values[position]) for output, position in pairs]
-        yield Unit([value for value in values if value], outputs, time, time, over)
+        yield Unit([value for value in values if value], outputs, phase, phase, over)
 
 
 def _kept(block: BlockAnalysis) -> set[str]:

@@ -15,8 +15,8 @@ from prograd_proto.blocks import BlockAnalysis
 from runtime.placement.alignment import ALIGNMENT, PAGE
 from runtime.placement.check import check_placement
 from runtime.step.aliases import Aliases
+from runtime.step.buffers import Buffer, buffers_of, spilled_of
 from runtime.step.in_place import aliases_of
-from runtime.step.lifetimes import Buffer, buffers_of, spilled_of
 from runtime.step.scratch import scratch_of
 from runtime.step.target import Target
 

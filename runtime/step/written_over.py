@@ -12,63 +12,14 @@ values the code of a unit allows, a new one and an old one. Of these pairs the l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from math import inf
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
-END: Final = inf
-"""The phase of the end of a step, which fetches and updates read."""
+from runtime.step.clock import END, Unit, Uses
 
 NO_STATES: Final = MappingProxyType[str, str]({})
 T = TypeVar("T", int, str)
-
-
-class Unit(NamedTuple):
-    """Ops that an engine computes together.
-
-    Attributes:
-        reads: the values that it reads; a view is the value that it shows.
-        writes: the values that it writes.
-        first: the phase in which it begins.
-        last: the phase in which it ends.
-        over: the pairs (new, old) of which its code may write one over the other.
-    """
-
-    reads: Collection[str]
-    writes: Sequence[str]
-    first: int
-    last: int
-    over: Sequence[tuple[str, str]] = ()
-
-
-class Uses:
-    """When the units of a step, and its end, read or write each value.
-
-    Attributes:
-        last: by value, the last phase in which it is used; END if the end of the step reads it.
-    """
-
-    def __init__(self, units: Sequence[Unit], ends: Collection[str] = ()) -> None:
-        self.last: dict[str, float] = {}
-        self._user: dict[str, int] = {}  # by value, a unit that uses it last
-        self._others: dict[str, float] = {}  # by value, the last phase in which another unit uses it
-        last, user, others = self.last, self._user, self._others
-        for i, unit in enumerate(units):
-            phase = unit.last
-            for names in (unit.writes, unit.reads):
-                for name in names:
-                    known = last.get(name, -1)
-                    if phase < known:
-                        others[name] = max(phase, others.get(name, -1))
-                    elif user.get(name) != i:
-                        last[name], user[name], others[name] = phase, i, known
-        for name in ends:
-            last[name], user[name] = END, -1
-
-    def are_over(self, value: str, i: int, first: int) -> bool:
-        """Return True if all uses of a value but those of unit `i` have ended before a phase."""
-        return (self._others if self._user.get(value) == i else self.last).get(value, -1) < first
 
 
 def written_over(units: Sequence[Unit], uses: Uses, becomes: Mapping[str, str] = NO_STATES) -> dict[str, str]:

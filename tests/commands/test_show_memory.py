@@ -111,7 +111,7 @@ def test_a_binding_is_found_by_some_of_its_sizes(tmp_path: Path, capsys):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_peak_is_the_busiest_tick_and_its_buffers_are_those_alive(name: str):
+def test_the_peak_is_the_busiest_phase_and_its_buffers_are_those_alive(name: str):
     program = Program(name)
     model = MODELS[name]
     w = {key: program.parameter(key, shape, constant(0.1), dtype="float64") for key, shape in model.parameters.items()}
@@ -119,8 +119,8 @@ def test_the_peak_is_the_busiest_tick_and_its_buffers_are_those_alive(name: str)
     memory = train_memory(program.compile(rows=16).desc)
     placed = [Placed(r.buffer.nbytes, r.buffer.start, r.buffer.stop, r.offset) for r in memory.residents]
     assert memory.peak_bytes == most_alive(placed)
-    assert most_alive([p for p in placed if p.start < memory.peak_tick]) < memory.peak_bytes  # none before it
-    alive = [p.nbytes for p in placed if p.start <= memory.peak_tick < p.stop and p.nbytes]
+    assert most_alive([p for p in placed if p.start < memory.peak_phase]) < memory.peak_bytes  # none before it
+    alive = [p.nbytes for p in placed if p.start <= memory.peak_phase < p.stop and p.nbytes]
     assert [r.buffer.nbytes for r in memory.at_peak()] == sorted(alive, reverse=True)
 
 
@@ -200,11 +200,11 @@ def test_the_picture_has_a_rectangle_for_each_buffer_where_and_when_it_is():
     shown = sorted(memory.residents, key=lambda r: (r.offset, r.buffer.start))
     assert len(found) == len(shown)
     right, bottom = 1256, 600
-    a_tick = (right - 84) / (2 * len(memory.block.ops) + 1)
+    a_phase = (right - 84) / (len(memory.block.ops) + 2)  # rows are fed in the first, and the last is the end
     a_byte = (bottom - 84) / memory.plan.arena_bytes
     for (x, y, width, height, title), resident in zip(found, shown, strict=True):
-        assert x == pytest.approx(84 + a_tick * resident.buffer.start, abs=0.02)
-        assert width == pytest.approx(a_tick * (resident.buffer.stop - resident.buffer.start), abs=0.02)
+        assert x == pytest.approx(84 + a_phase * (resident.buffer.start + 1), abs=0.02)
+        assert width == pytest.approx(a_phase * (resident.buffer.stop - resident.buffer.start), abs=0.02)
         assert y + height == pytest.approx(bottom - a_byte * resident.offset, abs=0.02)
         assert height == pytest.approx(a_byte * resident.buffer.nbytes, abs=0.02)
         assert title.startswith(f"%{resident.buffer.name}" if resident.tenants else "scratch ")
@@ -216,9 +216,9 @@ def test_hovering_gives_name_bytes_life_and_line(path: Path, tmp_path: Path, cap
     titles = [t.text for t in ElementTree.fromstring(svg.read_text()).iter("{http://www.w3.org/2000/svg}title")]
     memory = train_memory(load(path))
     first = next(r for r in memory.residents if r.buffer.name == "matmul_1")
-    count, stop = len(memory.block.ops), (first.buffer.stop - 1) // 2 + 1
+    count, stop = len(memory.block.ops), first.buffer.stop
     assert stop < count
-    position = first.buffer.start // 2 + 1
+    position = first.buffer.start + 1
     assert (
         f"%matmul_1, %relu_2 over %matmul_1\n640 bytes at {first.offset}, activation\n{position} to {stop}, iteration\n"
         "defined by op 1 matmul, train.py:1"

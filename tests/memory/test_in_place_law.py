@@ -20,9 +20,8 @@ from prograd_proto.blocks import BlockAnalysis
 from prograd_proto.files import load
 from runtime.engines.reference.kernels import KERNELS
 from runtime.engines.reference.target import REFERENCE
-from runtime.step import aliases_of, views_of
+from runtime.step import UNREAD_FEED, aliases_of, views_of
 from runtime.step.phases import phases_of, waits_of
-from runtime.step.written_over import END
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden" / "compiled").glob("*.pb"))
 Pairs = list[list[tuple[int, int]]]
@@ -75,7 +74,8 @@ def is_refused_by_choice(block: pb.BlockDesc, pairs: Pairs, i: int, output: int,
     aliases = aliases_of(analysis, REFERENCE)
     state = analysis.state_of.get(aliases.root[block.ops[i].inputs[position]])
     new = block.ops[i].outputs[output]
-    return state in analysis.updates and analysis.updates[state] != new and aliases.last_use.get(new) == END
+    lasts = aliases.lifetimes.get(new, UNREAD_FEED).stop > len(block.ops)
+    return state in analysis.updates and analysis.updates[state] != new and lasts
 
 
 @pytest.mark.sampled(3)

@@ -2,7 +2,7 @@
 
 interpret     a block, one op after the other, every tensor an array of its own: no arena, plan or schedule
 poison        steps during which every dead byte of the arena is NaN
-memory        placements: every pair of buffers, every tick of the clock
+memory        placements: every pair of buffers, every phase
 placement     optimal placements of a few buffers: every order
 in_place      what may be written over what: memory cell by cell
 philox        random numbers by Python's own, one at a time

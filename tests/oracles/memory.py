@@ -1,4 +1,4 @@
-"""The oracle for placements: every pair of buffers, and every tick of the clock, looked at one by one."""
+"""The oracle for placements: every pair of buffers, and every phase, looked at one by one."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def collide(a: Placed, b: Placed) -> bool:
 
 
 def most_alive(placed: Sequence[Placed]) -> int:
-    """The bytes of the busiest tick, each buffer rounded up to the alignment: no arena can be smaller."""
-    ticks = {tick for p in placed for tick in (p.start, p.stop - 1)}
-    return max((sum(rounded(p.nbytes) for p in placed if p.start <= t < p.stop) for t in ticks), default=0)
+    """The bytes of the busiest phase, each buffer rounded up to the alignment: no arena can be smaller."""
+    phases = {phase for p in placed for phase in (p.start, p.stop - 1)}
+    return max((sum(rounded(p.nbytes) for p in placed if p.start <= t < p.stop) for t in phases), default=0)
 
 
 def rounded(nbytes: int) -> int:

@@ -39,9 +39,9 @@ class Poisoned(Stepper):
             for call in self.executor._before:
                 call()
             for i, op in enumerate(self.block.ops):
-                self._kill(2 * i)
+                self._kill(i, born=i - 1)  # a result has no value yet, and scratch never has one
                 calls.get(op.id, lambda: None)()  # views and constants have nothing to compute
-                self._kill(2 * i + 1)
+                self._kill(i, born=i)
             for call in self.executor._after:
                 call()
         return {name: array.copy() for name, array in self.executor.fetches.items()}
@@ -53,10 +53,11 @@ class Poisoned(Stepper):
 
         return give
 
-    def _kill(self, now: int) -> None:
+    def _kill(self, now: int, born: int) -> None:
+        """Fill the memory of all buffers but those that live in a phase and had begun by another one."""
         for memory, buffers in self._buffers:
             dead = np.ones(len(memory), bool)
             for buffer, offset in buffers:
-                if buffer.start <= now < buffer.stop:
+                if buffer.start <= born and now < buffer.stop:
                     dead[offset:][: buffer.nbytes] = False
             memory[dead] = POISON

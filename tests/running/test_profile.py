@@ -126,8 +126,7 @@ def test_bytes_alive_are_those_of_the_lifetimes():
     buffers = block_buffers(BlockAnalysis(block))
     numbers = {op.id: i for i, op in enumerate(block.ops)}
     wanted = [
-        sum(aligned(b.nbytes) for b in buffers if b.start < 2 * i + 2 and b.stop > 2 * i)
-        for i in (numbers[op.id] for op in stepper.ops)
+        sum(aligned(b.nbytes) for b in buffers if b.start <= i < b.stop) for i in (numbers[op.id] for op in stepper.ops)
     ]
     assert profiling._alive(stepper.executor) == wanted
     assert len(set(wanted)) > 1

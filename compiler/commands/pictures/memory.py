@@ -17,6 +17,7 @@ from compiler.commands.pictures.marks import STAGE_COLOURS, safe
 from compiler.commands.views.show_memory import life_in_words, maker, names_in_words, peak_in_words
 from prograd_proto import program_pb2 as pb
 from prograd_proto.text.words import LIFESPANS, tensor
+from runtime.step import FED
 
 PICTURE_WIDTH: Final = 1280
 TOP, BOTTOM, LEFT, RIGHT = 84, 600, 84, 1256
@@ -65,20 +66,20 @@ def memory_page(title: str, program: pb.ProgramDesc, memory: StepMemory) -> str:
 
 @dataclass(frozen=True)
 class _Scale:
-    """The map from ticks and bytes to pixels."""
+    """The map from phases and bytes to pixels: a column for the rows that are fed, for each op, and for the end."""
 
-    ticks: int
+    ops: int
     bytes: int
 
-    def x(self, tick: int) -> float:
-        return round(LEFT + (RIGHT - LEFT) * tick / self.ticks, 2)
+    def x(self, phase: float) -> float:
+        return round(LEFT + (RIGHT - LEFT) * (phase - FED) / (self.ops + 2), 2)
 
     def y(self, nbytes: float) -> float:
         return round(BOTTOM - (BOTTOM - TOP) * nbytes / self.bytes, 2)
 
 
 def _drawing(title: str, program: pb.ProgramDesc, memory: StepMemory) -> Iterator[str]:
-    scale = _Scale(2 * len(memory.block.ops) + 1, max(memory.plan.arena_bytes, 1))
+    scale = _Scale(len(memory.block.ops), max(memory.plan.arena_bytes, 1))
     height = BOTTOM + 92
     size = f'viewBox="0 0 {PICTURE_WIDTH} {height}" width="{PICTURE_WIDTH}" height="{height}"'
     yield f'<svg xmlns="http://www.w3.org/2000/svg" {size}>'
@@ -161,9 +162,9 @@ def _hover(program: pb.ProgramDesc, memory: StepMemory, resident: Resident) -> s
 
 
 def _needed_line(memory: StepMemory, scale: _Scale) -> Iterator[str]:
-    steps = [(tick, now) for tick, now in needed([r.buffer for r in memory.residents]) if tick < scale.ticks]
+    steps = [(phase, now) for phase, now in needed([r.buffer for r in memory.residents]) if phase <= scale.ops]
     if steps:
-        path = "".join(f"H{scale.x(tick)}V{scale.y(now)}" for tick, now in steps)
+        path = "".join(f"H{scale.x(phase)}V{scale.y(now)}" for phase, now in steps)
         yield f'<path class="needed" d="M{LEFT} {BOTTOM}{path}H{RIGHT}"/>'
 
 
@@ -175,7 +176,7 @@ def _stages(program: pb.ProgramDesc, memory: StepMemory, scale: _Scale) -> Itera
     for i in range(len(ops)):
         if i + 1 < len(ops) and words[i + 1] == words[i]:
             continue
-        x, right = scale.x(2 * first), scale.x(2 * i + 2)
+        x, right = scale.x(first), scale.x(i + 1)
         count = i + 1 - first
         what = f"{op_in_words(ops[i])}, {line_of(program, ops[i])}".rstrip(", ") if count == 1 else f"{count} ops"
         at = f'x="{x}" y="{BOTTOM + 6}" width="{round(right - x, 2)}" height="{MIN_LABEL_HEIGHT}"'
@@ -185,7 +186,7 @@ def _stages(program: pb.ProgramDesc, memory: StepMemory, scale: _Scale) -> Itera
     step = next(int(s) for s in _round_numbers() if s >= 1 and len(ops) / s <= 12)
     for i in range(len(ops)):
         if i == 0 or (i + 1) % step == 0:
-            yield _text(scale.x(2 * i + 1), BOTTOM + 36, str(i + 1), anchor="middle")
+            yield _text(scale.x(i + 0.5), BOTTOM + 36, str(i + 1), anchor="middle")
     yield from _stage_words(words)
 
 
@@ -203,14 +204,14 @@ def _stage_words(words: list[str]) -> Iterator[str]:
 def _peak(memory: StepMemory, scale: _Scale) -> Iterator[str]:
     if not memory.peak_bytes:
         return
-    x, y = scale.x(min(memory.peak_tick, scale.ticks)), scale.y(memory.peak_bytes)
+    x, y = scale.x(memory.peak_phase), scale.y(memory.peak_bytes)
     yield f'<path class="peak" d="M{x} {BOTTOM + 6}V{TOP - 4}M{LEFT} {y}H{RIGHT}"/>'
     right = x < (LEFT + RIGHT) / 2
     yield _text(x + (6 if right else -6), TOP - 10, "peak", "peak-word", "start" if right else "end")
 
 
 def _row(program: pb.ProgramDesc, memory: StepMemory, resident: Resident) -> str:
-    tenant = resident.at(memory.peak_tick)
+    tenant = resident.at(memory.peak_phase)
     op = maker(memory, resident, tenant)
     cells = [
         str(resident.buffer.nbytes),

@@ -67,13 +67,13 @@ def names_in_words(resident: Resident) -> str:
 def life_in_words(memory: StepMemory, resident: Resident) -> str:
     """Return a lifetime, `ops 3 to 9 of 40`, counted from 1 in execution order."""
     count = len(memory.block.ops)
-    first, last = resident.buffer.start // 2 + 1, (resident.buffer.stop - 1) // 2 + 1
+    first, last = max(resident.buffer.start, 0) + 1, max(resident.buffer.stop, 1)
     return f"op {first}" if first == last else f"{first} to {'the end' if last > count else last}"
 
 
 def maker(memory: StepMemory, resident: Resident, tenant: Tenant | None) -> pb.OpDesc | None:
     """Return the op that defines the tensor, or for scratch the op that needs it; None for a feed."""
-    position = tenant.definition if tenant else resident.buffer.start // 2
+    position = tenant.definition if tenant else resident.buffer.start
     return memory.block.ops[position] if position >= 0 else None
 
 
@@ -99,7 +99,7 @@ def _totals(residents: Sequence[Resident], words: Sequence[str], word_of: Sequen
 def _peak(program: pb.ProgramDesc, memory: StepMemory) -> Iterator[str]:
     rows: list[list[str]] = []
     for r in memory.at_peak():
-        tenant = r.at(memory.peak_tick)
+        tenant = r.at(memory.peak_phase)
         op = maker(memory, r, tenant)
         by, line = (op_in_words(op), line_of(program, op)) if op else ("fed", "")
         now = tensor(tenant.tensor) if tenant else r.buffer.name
@@ -112,8 +112,8 @@ def _buffers(program: pb.ProgramDesc, memory: StepMemory, sort: str) -> Iterator
     for r in sorted(memory.residents, key=SORTS[sort]):
         place = [str(r.offset), str(r.buffer.nbytes)]
         if not r.tenants:
-            op = memory.block.ops[r.buffer.start // 2]
-            by = _at(op, r.buffer.start // 2)
+            op = memory.block.ops[r.buffer.start]
+            by = _at(op, r.buffer.start)
             rows.append([*place, LIFESPANS[r.lifespan], r.buffer.name, "", by, by, line_of(program, op)])
         for tenant in r.tenants:
             rows.append([*place, *_tenant(program, memory, tenant)])
@@ -138,7 +138,7 @@ def _tenant(program: pb.ProgramDesc, memory: StepMemory, tenant: Tenant) -> list
 def _in_file(memory: StepMemory) -> Iterator[str]:
     ops, rows = memory.block.ops, list[list[str]]()
     for buffer, offset in memory.in_file:
-        first, last = buffer.start // 2, (buffer.stop - 1) // 2
+        first, last = buffer.start, buffer.stop - 1
         of = tensor(ops[first].inputs[0])
         rows.append([str(offset), str(buffer.nbytes), of, _at(ops[first], first), _last(memory, last)])
     return columns(("offset", "bytes", "tensor", "put there by", "last read by"), rows, {"offset", "bytes"})

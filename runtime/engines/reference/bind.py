@@ -24,7 +24,7 @@ from runtime.engines.reference.target import REFERENCE
 from runtime.engines.workspace_memory import no_file
 from runtime.memory.aligned import address_ranges, aligned_bytes, view
 from runtime.placement.alignment import aligned
-from runtime.step import Touched, effects_of, places_within
+from runtime.step import FED, Touched, effects_of, places_within
 from runtime.step.places import Placed
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _bind(
         for i in places.order
         if written.op_types[i] != "constant" and i not in aliases.views
     ]
-    buffers = _buffers(places.in_arena, ops, aliases.root, 2 * places.phases)
+    buffers = _buffers(places.in_arena, ops, aliases.root, places.phases)
     return BoundBlock(arrays, ops, buffers, places.arena_bytes, places.file_bytes)
 
 
@@ -155,7 +155,7 @@ def _buffers(placed: Placed, ops: list[BoundOp], root: dict[str, str], end: int)
         for name in {root.get(name, name) for name in names if name}:
             if name in users:
                 users[name].append(i)
-    return [Buffer(b.name, aligned(b.nbytes), users[b.name], b.start == 0, b.stop > end) for b, _ in placed]
+    return [Buffer(b.name, aligned(b.nbytes), users[b.name], b.start == FED, b.stop > end) for b, _ in placed]
 
 
 def _bound(

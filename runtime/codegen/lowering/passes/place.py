@@ -6,8 +6,6 @@
 4. The blocks inside an op have been placed before. Their arena, which they share because one is computed at a time, is
    scratch of the op. Their arguments and the results that they write where they are needed are outside of it.
 5. A tensor that overwrites an operand of its group has the memory of the operand; see `lowering.in_place`.
-6. Tensors that are read in a phase and those that are written in it have overlapping lifetimes, because the groups of
-   a phase are computed in any order.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from runtime.codegen.lowering.memory import BodyMemory, Memory, body_name, scrat
 from runtime.codegen.rules import KernelSteps
 from runtime.placement import Buffer, check_placement
 from runtime.placement.alignment import ALIGNMENT, PAGE, aligned
-from runtime.step import Uses, spills
+from runtime.step import UNREAD_FEED, Uses, lifetimes_of, spills
 
 
 def place(block: LoweredBlock) -> LoweredBlock:
@@ -32,15 +30,12 @@ def place(block: LoweredBlock) -> LoweredBlock:
 
 def _memory(block: LoweredBlock) -> Memory:
     nodes, groups, phases, in_state = block.nodes, block.groups, block.phases, block.in_state
-    types, end = nodes.types, phases.count + 1
-    uses = Uses(units_of(block), nodes.ends)
-    until = {name: int(min(last + 1, end)) for name, last in uses.last.items()}
+    types, step_units = nodes.types, units_of(block)
     outside = set[str]() if block.owner is None else {*nodes.feeds, *results_of(block).direct}
     fed = [name for name in nodes.feeds if name not in outside]
     over = _overwritten(block, {*in_state, *outside, *nodes.ends, *fed})
-    for name, old in over.items():
-        until[old] = max(until[old], until[name])
-    buffers = [Buffer(name, types[name].nbytes, 0, max(until.get(name, 1), 1)) for name in fed]
+    lifetimes = lifetimes_of(step_units, Uses(step_units, nodes.ends), over)
+    buffers = [Buffer(name, types[name].nbytes, *lifetimes.get(name, UNREAD_FEED)) for name in fed]
     spilled: list[Buffer] = []
     packed: dict[str, int] = {}
     packed_bytes = 0
@@ -50,7 +45,7 @@ def _memory(block: LoweredBlock) -> Memory:
         for name, size in _packed(nodes, steps, names, scratch, sizes):
             packed[name], packed_bytes = packed_bytes, packed_bytes + aligned(size)
         outputs = [
-            Buffer(name, types[name].nbytes, first, max(until[name], last + 1))
+            Buffer(name, types[name].nbytes, *lifetimes[name])
             for name in names
             if name not in in_state and name not in packed and name not in outside and name not in over
         ]
