@@ -244,12 +244,12 @@ class Program:
 
     def _norms_of_outputs(self, weight: str, outputs_first: bool) -> FromFile:
         """Keep the norms of the weights of each output as initial values, and return where; see `lora`."""
-        from compiler.quantization.quantized import norms_of  # brings NumPy
+        from compiler.quantization.quantized import Stored, norms_of  # brings NumPy
 
         path, name = f"{self.name}.weights.safetensors", f"{weight}.{MAGNITUDE}"
         if path not in self.arrays and any(state.external.path == path for state in self.states.values()):
             path = f"{self.name}.magnitudes.safetensors"  # the other one is a file that the program was opened with
-        norms = norms_of(self, weight, 1 if outputs_first else 0)
+        norms = norms_of(Stored(self.states, self.arrays, self.folder), weight, 1 if outputs_first else 0)
         self.arrays = {**self.arrays, path: {**self.arrays.get(path, {}), name: norms}}
         return FromFile(path, name)
 
@@ -285,9 +285,10 @@ class Program:
         Raises OpError if nothing is quantised, or for a weight that has no values, or values that no codes stand for.
         """
         from compiler.quantization.forms import Calibration, form_of  # brings NumPy
+        from compiler.quantization.quantized import Stored
 
-        blocks = self._blocks()
-        form = form_of(weights, self, [block.desc for block in blocks], keep, Calibration(run, rows, percentile))
+        blocks, stored = self._blocks(), Stored(self.states, self.arrays, self.folder)
+        form = form_of(weights, stored, [block.desc for block in blocks], keep, Calibration(run, rows, percentile))
         chosen = form.chosen
         brought, numbers = form.values(run.states.arrays if values is None and run is not None else values)
         coded = {name: form.codes_of(name, array) for name, array in numbers}

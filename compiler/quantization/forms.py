@@ -18,7 +18,6 @@ from prograd_proto.tensor_types import shape_of
 from registry import Block, OpError
 
 if TYPE_CHECKING:
-    from compiler.build.program import Program
     from runtime.runs.run import Run
 
 MIN_PERCENTILE: Final = 50
@@ -60,7 +59,7 @@ class Form(NamedTuple):
 
 def form_of(
     name: str,
-    program: Program,
+    stored: quantized.Stored,
     blocks: Sequence[pb.BlockDesc],
     keep: Sequence[str],
     calibration: Calibration,
@@ -70,11 +69,11 @@ def form_of(
         if name not in BITS:
             known = ", ".join(map(repr, BITS))
             raise OpError(f"quantize: weights={name!r} is none of {known}, {integers.FORM!r}")
-        chosen = quantized.chosen_weights(program.states, keep)
+        chosen = quantized.chosen_weights(stored.states, keep)
         rewrite = partial(quantized.widen_in, form=name)
-        return Form(chosen, partial(quantized.values_of, program, chosen), partial(_codes_of, form=name), rewrite)
-    if trained := integers.learned(program.states):
-        return _learned(program, trained, _computed_turned(trained, blocks), keep, calibration)
+        return Form(chosen, partial(quantized.values_of, stored, chosen), partial(_codes_of, form=name), rewrite)
+    if trained := integers.learned(stored.states):
+        return _learned(stored, trained, _computed_turned(trained, blocks), keep, calibration)
     if calibration.run is not None and integers.learned(calibration.run.states.arrays):
         raise OpError("quantize: the run has learned ranges that this program lacks; take Program.load of its file")
     if calibration.run is None:
@@ -83,14 +82,14 @@ def form_of(
     if percentile is not None and not MIN_PERCENTILE < percentile <= MAX_PERCENTILE:
         raise OpError(f"quantize: percentile={percentile} is not above {MIN_PERCENTILE} and at most {MAX_PERCENTILE}")
     read = {name for block in blocks for name in (*all_products(block), *layers_of(block))}
-    chosen = weights_of(program.states, read, keep)
+    chosen = weights_of(stored.states, read, keep)
     turned = turned_weights(blocks)
     found = ranges(calibration.run, calibration.entry, chosen, calibration.rows, percentile=percentile)
 
     def codes_of(weight: str, array: Any) -> dict[str, Any]:
         return integers.codes_of(weight, array, found[weight], is_turned=weight in turned)
 
-    return Form(chosen, partial(quantized.values_of, program, chosen), codes_of, integers.multiply_in)
+    return Form(chosen, partial(quantized.values_of, stored, chosen), codes_of, integers.multiply_in)
 
 
 def _computed_turned(weights: Sequence[str], blocks: Sequence[pb.BlockDesc]) -> set[str]:
@@ -100,7 +99,7 @@ def _computed_turned(weights: Sequence[str], blocks: Sequence[pb.BlockDesc]) -> 
 
 
 def _learned(
-    program: Program, chosen: list[str], turned: set[str], keep: Sequence[str], calibration: Calibration
+    stored: quantized.Stored, chosen: list[str], turned: set[str], keep: Sequence[str], calibration: Calibration
 ) -> Form:
     """Return the form of a program that learned its ranges; raise OpError for what would give others."""
     given = {"rows": calibration.rows, "percentile": calibration.percentile, "keep": keep or None}
@@ -110,7 +109,7 @@ def _learned(
     read: dict[str, Any] = {}
 
     def values(given: Mapping[str, Any] | None) -> tuple[dict[str, Any], Iterator[tuple[str, Any]]]:
-        stay, numbers = quantized.values_of(program, chosen, given)
+        stay, numbers = quantized.values_of(stored, chosen, given)
         read.update(stay)
         return stay, numbers
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -33,8 +33,13 @@ from runtime.conversion import converted
 from runtime.errors import ExecutionError
 from runtime.files.tensor_files import read_one_by_one, unverified
 
-if TYPE_CHECKING:
-    from compiler.build.program import Program
+
+class Stored(NamedTuple):
+    """The states of a program by name, and where their initial values are: arrays by file, else files of a folder."""
+
+    states: Mapping[str, pb.StateDesc]
+    arrays: Mapping[str, Mapping[str, Any]]
+    folder: Path
 
 
 def chosen_weights(states: Mapping[str, pb.StateDesc], keep: Sequence[str]) -> list[str]:
@@ -64,7 +69,7 @@ def _fits(state: pb.StateDesc) -> bool:
 
 
 def values_of(
-    program: Program, chosen: Sequence[str], given: Mapping[str, Any] | None
+    stored: Stored, chosen: Sequence[str], given: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], Iterator[tuple[str, Any]]]:
     """Return the values of states that stay, by name, and the name and numbers of each chosen weight, as float32.
 
@@ -72,11 +77,11 @@ def values_of(
     `given` values, they are all parameters and buffers that last. Raises OpError for a weight without values.
     """
     kinds = (pb.STATE_KIND_PARAMETER, pb.STATE_KIND_BUFFER)
-    lasting = {s.name: s for s in program.states.values() if s.kind in kinds and s.lifespan == pb.LIFESPAN_ALWAYS}
+    lasting = {s.name: s for s in stored.states.values() if s.kind in kinds and s.lifespan == pb.LIFESPAN_ALWAYS}
 
     def found(states: Iterable[pb.StateDesc]) -> Iterator[tuple[str, Any]]:
         if given is None:
-            return _initial_arrays(program.arrays, program.folder, states)
+            return _initial_arrays(stored, states)
         return ((s.name, converted(np.asarray(given[s.name]), NAMES[s.dtype])) for s in states if s.name in given)
 
     for name in chosen:
@@ -88,11 +93,11 @@ def values_of(
     return stay, ((name, converted(array, "float32")) for name, array in found(lasting[name] for name in chosen))
 
 
-def norms_of(program: Program, weight: str, axis: int) -> Any:
+def norms_of(stored: Stored, weight: str, axis: int) -> Any:
     """Return the norms of a matrix along an axis as it begins; raise OpError for a weight without values."""
-    names = [weight] if weight in program.states else [f"{weight}.{word}" for word in (CODES, SCALES)]
-    found = dict(_initial_arrays(program.arrays, program.folder, [program.states[name] for name in names]))
-    if weight in program.states and weight not in found:
+    names = [weight] if weight in stored.states else [f"{weight}.{word}" for word in (CODES, SCALES)]
+    found = dict(_initial_arrays(stored, [stored.states[name] for name in names]))
+    if weight in stored.states and weight not in found:
         raise OpError(
             f"lora: DoRA begins with the norms of {weight}, whose values are not known before the program runs; "
             "give it initial=from_file(...), or leave dora out"
@@ -101,10 +106,8 @@ def norms_of(program: Program, weight: str, axis: int) -> Any:
     return np.sqrt(np.square(array.astype(np.float64)).sum(axis)).astype(np.float32)
 
 
-def _initial_arrays(
-    arrays: Mapping[str, Mapping[str, Any]], folder: Path, states: Iterable[pb.StateDesc]
-) -> Generator[tuple[str, Any]]:
-    """Yield the names and initial values of states that have them in `arrays`, or in files beside the program.
+def _initial_arrays(stored: Stored, states: Iterable[pb.StateDesc]) -> Generator[tuple[str, Any]]:
+    """Yield the names and initial values of those of the states that have them in arrays or files.
 
     Raises ProgramError if a file cannot be read or lacks one.
     """
@@ -113,13 +116,13 @@ def _initial_arrays(
         if state.WhichOneof("initial") == "external":
             by_file.setdefault(state.external.path, {}).setdefault(state.external.key, []).append(state.name)
     for path, names in by_file.items():
-        there = arrays.get(path)
+        there = stored.arrays.get(path)
         if there is not None:
             yield from ((name, there[key]) for key, of_key in names.items() for name in of_key)
             continue
         try:
-            with unverified(folder / path) as reader:
-                for key, array in read_one_by_one(folder / path, reader, names):
+            with unverified(stored.folder / path) as reader:
+                for key, array in read_one_by_one(stored.folder / path, reader, names):
                     yield from ((name, array) for name in names[key])
         except ExecutionError as error:
             raise ProgramError(str(error)) from None

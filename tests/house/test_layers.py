@@ -378,8 +378,6 @@ CIRCLES = [
     {"registry.block", "registry.indexing", "registry.numpy_calls", "registry.operator", "registry.table"}
     | {"registry.value"},  # a tensor knows its block, whose ops are called by the operators of Python on tensors
     {f"runtime.codegen.ir.{name}" for name in ("function", "halves", "loop", "module", "value")},  # and its function
-    {"compiler.build.program", "compiler.quantization.forms", "compiler.quantization.quantized"},  # a method, a program
-    {"prograd_proto.blocks.block_analysis", "prograd_proto.blocks.questions"},  # a reading keeps answers about itself
     {"prograd", "prograd.layers"}
     | {f"prograd.layers.{name}" for name in ("asked", "attention", "conv", "dense", "embedding", "norm", "other_names")}
     | {f"prograd.layers.{name}" for name in ("recurrent", "residual", "transformer")},  # written as users would

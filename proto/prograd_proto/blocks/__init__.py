@@ -1,6 +1,7 @@
 """Blocks as Python lists: read once, handed from pass to pass, and updated by every edit.
 
 block_analysis one block: its columns, and the edits that update them
+answers    the known answers about a block
 questions  derived facts of a block, such as a graph: computed once, dropped when an edit may change them
 kinds      ops of one kind: equal in type, attributes and the types of operands and results
 use_def    use-def chains: the op that defines each tensor, and the ops that use it

@@ -12,8 +12,8 @@ from itertools import compress
 from typing import Any, Final
 
 from prograd_proto import program_pb2 as pb
+from prograd_proto.blocks.answers import Answers
 from prograd_proto.blocks.kinds import Kind
-from prograd_proto.blocks.questions import Answers
 from prograd_proto.blocks.use_def import UseDef
 from prograd_proto.dtypes import NUMBERS
 from prograd_proto.errors import ProgramError

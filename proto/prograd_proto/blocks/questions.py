@@ -11,29 +11,14 @@ An answer belongs to the reading of a block. A question declares which edits dro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-if TYPE_CHECKING:
-    from prograd_proto.blocks.block_analysis import BlockAnalysis
+from prograd_proto.blocks.block_analysis import BlockAnalysis
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class Answers:
-    """The known answers about one block, by question."""
-
-    def __init__(self) -> None:
-        self.of_each_op: dict[object, list[Any]] = {}
-        self.others: dict[object, object] = {}
-
-    def reordered(self, order: Sequence[int]) -> Answers:
-        """Return the answers that survive a reordering of the ops, given by their positions."""
-        kept = Answers()
-        kept.of_each_op = {asked: [answer[i] for i in order] for asked, answer in self.of_each_op.items()}
-        return kept
 
 
 def question(
