@@ -20,9 +20,10 @@ proto: ## generate code from proto/prograd_proto/program.proto, and lint the sch
 	$(BIN)/python -m grpc_tools.protoc --proto_path=proto --python_out=proto --pyi_out=proto \
 		proto/prograd_proto/program.proto
 
-docs: ## generate docs/ops.md, docs/passes.md and the lists of imported operators from the tables in the code
+docs: ## generate docs/ops.md, docs/passes.md, docs/options.md and the lists of imported operators from the tables in the code
 	$(BIN)/compiler ops --markdown > docs/ops.md
 	$(BIN)/compiler passes --markdown > docs/passes.md
+	$(BIN)/python -m prograd.commands.options_page > docs/options.md
 	$(BIN)/python -m compiler.frontends.onnx.operators_page > docs/from-onnx-operators.md
 	$(BIN)/python -m compiler.exporters.onnx.operators_page > docs/to-onnx-operators.md
 	$(BIN)/python -m compiler.frontends.torch.operators_page > docs/from-pytorch-operators.md

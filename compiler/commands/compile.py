@@ -26,8 +26,6 @@ def compile(options: argparse.Namespace) -> None:
     """Bind, run the passes, and write the program if an output is given."""
     program = well_formed(options.program)
     passes = with_mixed(asked_passes(PASSES, options.without, options.option), options.mixed)
-    if options.keep and options.qat is None:
-        raise UsageError(f"--keep {options.keep[0]} leaves a parameter out of --qat int8; give that too")
     passes = with_qat(passes, options.qat and qat(options.qat, keep=options.keep))
     after = dumper(options.dump_after, passes) if options.dump_after else None
     try:

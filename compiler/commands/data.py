@@ -24,8 +24,6 @@ def pack(options: argparse.Namespace) -> None:
     if options.chat is not None:
         _pack_chats(options, asked)
         return
-    if options.length is not None or options.together:
-        raise UsageError("--length and --together are for the rows of a language model; give --chat too")
     if options.like is None:
         found = packed(options.source, asked)
     else:

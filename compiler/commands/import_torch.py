@@ -27,8 +27,6 @@ EXAMPLE_SIZE = 2
 
 def import_torch(options: argparse.Namespace) -> int | None:
     """Export the module, and write the program and its initial values; or print what cannot be imported."""
-    if not options.explain and options.output is None:
-        raise UsageError("import torch: -o FILE names the program to write, or --explain prints what cannot come in")
     source, inputs, symbols = _source(options)
     if options.explain:
         table = from_torch(source, inputs, symbols=symbols, layout=options.layout, explain=True)

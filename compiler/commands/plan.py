@@ -14,7 +14,7 @@ from compiler.commands.engine_arenas import arenas_in_words
 from compiler.commands.notes import note_files
 from compiler.commands.ops_in_words import line_of, op_in_words, size_in_words
 from compiler.commands.views.ranks import ranks_in_words
-from compiler.errors import CompileError, LimitError, UsageError
+from compiler.errors import CompileError, LimitError
 from compiler.planning.give_room import NEAR, Room
 from compiler.planning.pipeline import passes_to_plan
 from compiler.planning.plan_program import plan_program
@@ -28,10 +28,6 @@ from runtime.command_line.streams import put
 
 def plan(options: argparse.Namespace) -> None:
     """Plan, print the report, and write the program if an output is given; nothing is written on an error."""
-    if options.force and options.output is None:
-        raise UsageError("--force is for -o")
-    if options.spill and options.budget is None:
-        raise UsageError("--spill is a way to keep a budget; give --budget")
     program = well_formed(options.program)
     if not all(entry.bindings for entry in program.entries):
         raise ProgramError(f"{options.program}: there are entries without a block that runs; compile the program")

@@ -30,8 +30,6 @@ def show(options: argparse.Namespace) -> None:
     if options.lists:
         put(_mixed(options).removesuffix("\n"))
         return
-    if options.rank is not None or options.zero:
-        _require_step(options)
     if options.engine is not None:
         put("\n".join(engine_text(options)).removesuffix("\n"))
         return
@@ -50,7 +48,8 @@ def show(options: argparse.Namespace) -> None:
 def _show_views(options: argparse.Namespace) -> bool:
     """Show the views that the options name, and return True if there are any."""
     pictures = [(p, draw) for p, draw in ((options.html, memory_page), (options.svg, memory_svg)) if p is not None]
-    _require_sense(options, [path for path, _ in pictures])
+    if options.html is not None and options.html == options.svg:
+        raise UsageError(f"--html and --svg both name {options.html}; give two files")
     if not (options.memory or options.order or pictures):
         return False
     program = of_rank(options, well_formed(options.program))
@@ -73,10 +72,7 @@ def _show_views(options: argparse.Namespace) -> bool:
 
 
 def _mixed(options: argparse.Namespace) -> str:
-    """Return the lists of mixed precision; raise UsageError for other views, and for a program without its casts."""
-    for other in ("engine", "memory", "order", "bound", "html", "svg", "bind", "rank", "zero"):
-        if getattr(options, other) not in (None, False, []):
-            raise UsageError(f"--lists is a view of its own; leave out --{other}")
+    """Return the lists of mixed precision; raise UsageError for a program without its casts."""
     program = well_formed(options.program)
     entry = chosen_entry(options.program, program, options.entry)
     block = BlockAnalyses(program)[entry.source_block]
@@ -84,25 +80,3 @@ def _mixed(options: argparse.Namespace) -> str:
         advice = "`compiler compile --mixed bfloat16` writes them"
         raise UsageError(f"{options.program}: the entry {entry.name!r} has no casts to bfloat16; {advice}")
     return mixed_text(entry.name, block)
-
-
-def _require_step(options: argparse.Namespace) -> None:
-    """Raise UsageError unless the view is one of a step, which is what a rank has its own form of."""
-    views = options.engine, options.memory, options.order, options.html, options.svg
-    if not any(views) and not (options.entry and options.bound):
-        word = "--zero" if options.rank is None else "--rank"
-        raise UsageError(f"{word} is for the step that runs; add --entry train --bound, or --memory, or --engine")
-
-
-def _require_sense(options: argparse.Namespace, pictures: list[str]) -> None:
-    if options.ir or options.after is not None:
-        raise UsageError(f"{'--ir' if options.ir else '--after'} is for --engine")
-    if options.sort and not options.memory:
-        raise UsageError("--sort is for --memory")
-    runs = options.memory or options.order or pictures or (options.entry is not None and options.bound)
-    if options.bind and not runs:
-        raise UsageError("--bind is for --memory, --order, --html and --svg, and for --entry with --bound")
-    if options.force and not pictures:
-        raise UsageError("--force is for --html and --svg")
-    if len(set(pictures)) < len(pictures):
-        raise UsageError(f"--html and --svg both name {pictures[0]}; give two files")

@@ -6,15 +6,15 @@ completes all verbs.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from prograd_proto.printable import use_escapes_on_output
+from runtime.command_line.calling import call_verb
 from runtime.command_line.ending import ended
-from runtime.command_line.parsing import new_parser, parsed
-from runtime.command_line.streams import put
-from runtime.commands.arguments import add_verbs as add_runtime_verbs
+from runtime.command_line.parsing import parsed
+from runtime.command_line.tables import Command
+from runtime.commands.verbs.command import COMMAND as RUNTIME
 
 COMMAND: Final = "prograd"
 SHARED: Final = ("check", "completion")
@@ -23,30 +23,26 @@ SHARED: Final = ("check", "completion")
 
 def run_command(arguments: Sequence[str]) -> int:
     """Run a verb of either command, and return the exit code."""
-    verb = next((word for word in arguments if not word.startswith("-")), None)
-    _, verbs = new_parser(COMMAND, "")
-    add_runtime_verbs(verbs)
-    if verb in verbs.choices and verb not in SHARED:
+    verb = next((word for word in arguments if not word.startswith("-")), "")
+    if verb in RUNTIME.verbs and verb not in SHARED:
         return _runtime(arguments)
-    from compiler.commands.data_arguments import with_verbs_of_two_words  # `runtime` alone need not have it
+    from compiler.commands.verbs.command import with_verbs_of_two_words  # `runtime` alone need not have it
 
-    options = parsed(command_parser(), with_verbs_of_two_words(arguments))
-    if options.verb == "check":
+    options = parsed(all_verbs(), with_verbs_of_two_words(arguments))
+    if options.verb.name == "check":
         return _compiler(arguments) or _runtime(arguments)
-    if options.verb == "completion":
+    if options.verb.name == "completion":
         use_escapes_on_output()
-        return ended(options, _completion)
+        return ended(options, call_verb)
     return _compiler(arguments)
 
 
-def command_parser() -> tuple[argparse.ArgumentParser, Any]:
-    """Return the parser of all verbs, and the object with the verbs by name in `choices`."""
-    from compiler.commands.arguments import add_verbs as add_compiler_verbs
+def all_verbs() -> Command:
+    """Return the command with the verbs of both, those of `runtime` first."""
+    from compiler.commands.verbs.command import COMMAND as COMPILER
 
-    parser, verbs = new_parser(COMMAND, "Build, check, run and inspect program files.")
-    add_runtime_verbs(verbs)
-    add_compiler_verbs(verbs, shared=False)
-    return parser, verbs
+    own = {name: verb for name, verb in COMPILER.verbs.items() if name not in SHARED}
+    return Command(COMMAND, "", "Build, check, run and inspect program files.", RUNTIME.verbs | own)
 
 
 def _runtime(arguments: Sequence[str]) -> int:
@@ -59,10 +55,3 @@ def _compiler(arguments: Sequence[str]) -> int:
     from compiler.commands import run_command as run
 
     return run(arguments, COMMAND)
-
-
-def _completion(options: argparse.Namespace) -> None:
-    """Print the shell script that completes this command."""
-    from runtime.command_line.completion import completion_script
-
-    put(completion_script(options.shell, COMMAND, command_parser()).rstrip("\n"))

@@ -2,7 +2,9 @@
 
 process     a command as a process: signals from its first moment on, streams to its last
 wakeup      a wait of the main thread that no signal misses
-parsing     parsers whose errors are one sentence, and the options that every verb has
+tables      the verbs of a command and their options as data
+parsing     parsers of these tables, whose errors are one sentence
+calling     the check of options against each other, and the call of a verb
 values      the values of options: sizes, times, whole numbers, words of a list
 completion  a script by which shells complete a command
 streams     stdout and stderr, with their failures handled
@@ -17,7 +19,7 @@ To add a verb:
 
 1. A file in `compiler/commands/` or `runtime/commands/` with a function, both named like the verb. The function
    takes the options, prints with `put`, and returns an exit code or `None`.
-2. A function in `arguments.py` of the same folder that declares the verb's help and options, in the list of
-   `command_parser`. `options.py` declares options that several verbs of `runtime` share.
-3. Its tests, and its section of docs/commands.md, which a test checks.
+2. Its table in a file of `verbs/` of the same folder, and in the list of `verbs/command.py`. `verbs/options.py` has
+   options that several verbs share. An option that needs or excludes another one says so in the table.
+3. Its tests, and its section of docs/commands.md, which a test checks; `make docs` writes docs/options.md.
 """

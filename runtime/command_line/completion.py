@@ -1,4 +1,4 @@
-"""Shell completion of verbs, options and their words: a script made from the parser of a command.
+"""Shell completion of verbs, options and their words: a script made from the tables of a command.
 
 The script holds all words, so pressing Tab starts no Python. Where it has no words to offer, it offers files.
 """
@@ -9,52 +9,30 @@ import argparse
 import re
 from collections.abc import Iterator, Sequence
 from shlex import quote
-from typing import Any, NamedTuple
+from typing import Final
+
+from runtime.command_line.streams import put
+from runtime.command_line.tables import OPTIONS_OF_EVERY_VERB, Command, Option, Verb
+
+HELP: Final = Option("-h, --help", "show this help message and exit")
 
 
-class Option(NamedTuple):
-    """An option of a verb: `takes` is True if a value follows, `words` are its possible values if they are few."""
-
-    flags: Sequence[str]
-    help: str
-    takes: bool
-    words: Sequence[str]
-
-
-class Verb(NamedTuple):
-    """A verb of a command, of one word or two; `words` are those that may replace a file."""
-
-    name: str
-    help: str
-    options: Sequence[Option]
-    words: Sequence[str]
-
-
-def completion_script(shell: str, command: str, made: tuple[argparse.ArgumentParser, Any]) -> str:
-    """Return the script that `eval "$(command completion shell)"` reads in the start-up file of a shell."""
+def completion(options: argparse.Namespace) -> None:
+    """Print the script that `eval "$(command completion shell)"` reads in the start-up file of a shell."""
     scripts = {"bash": _bash, "zsh": _zsh, "fish": _fish}
-    return "\n".join(scripts[shell](command, list(_verbs(made[1])))) + "\n"
+    command: Command = options.command
+    put("\n".join(scripts[options.shell](command.name, [*command.verbs.values()])))
 
 
-def _verbs(verbs: Any) -> Iterator[Verb]:
-    summaries = {action.dest: action.help or "" for action in verbs._choices_actions}
-    for name, parser in verbs.choices.items():
-        shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]
-        options = [
-            Option(action.option_strings, action.help or "", action.nargs != 0, _words(action))
-            for action in shown
-            if action.option_strings
-        ]
-        words = [word for action in shown if not action.option_strings for word in _words(action)]
-        yield Verb(name, summaries[name], options, words)
+def _options(verb: Verb) -> list[Option]:
+    """Return the options that help shows, and -h."""
+    shown = (HELP, *OPTIONS_OF_EVERY_VERB, *verb.options)
+    return [option for option in shown if option.flags and option.help]
 
 
-def _words(action: argparse.Action) -> list[str]:
-    """Return the words of `{one,other}`, the way in which the parsers of both commands show possible values."""
-    if action.choices is not None:
-        return list(action.choices)
-    found = re.fullmatch(r"\{(.*)\}", action.metavar if isinstance(action.metavar, str) else "")
-    return found[1].split(",") if found else []
+def _words(verb: Verb) -> list[str]:
+    """Return the words that may replace a file."""
+    return [word for option in verb.options if not option.flags for word in option.words]
 
 
 def _bash(command: str, verbs: Sequence[Verb]) -> Iterator[str]:
@@ -71,14 +49,14 @@ def _bash(command: str, verbs: Sequence[Verb]) -> Iterator[str]:
         '    else case "$verb $previous" in',
     )
     for verb in verbs:
-        for option in verb.options:
-            if option.takes:
+        for option in _options(verb):
+            if not option.is_switch:
                 flags = "|".join(quote(f"{verb.name} {flag}") for flag in option.flags)
                 yield f"        {flags}) words={quote(' '.join(option.words))} ;;"
     yield from ('        *) case "$verb" in',)
     for verb in verbs:
-        flags = " ".join(flag for option in verb.options for flag in option.flags)
-        yield f"            {quote(verb.name)}) words={quote(' '.join(verb.words))}"
+        flags = " ".join(flag for option in _options(verb) for flag in option.flags)
+        yield f"            {quote(verb.name)}) words={quote(' '.join(_words(verb)))}"
         yield f"                if [[ $current == -* ]]; then words={quote(flags)}; fi ;;"
     yield from (
         "        esac ;;",
@@ -97,7 +75,7 @@ def _zsh(command: str, verbs: Sequence[Verb]) -> Iterator[str]:
         "        local -a verbs=(",
     )
     seconds = dict(_pairs(verbs))
-    yield from (f"            {quote(f'{v.name}:{v.help}')}" for v in verbs if " " not in v.name)
+    yield from (f"            {quote(f'{v.name}:{v.summary}')}" for v in verbs if " " not in v.name)
     yield from (f"            {quote(f'{first}:{words}')}" for first, words in seconds.items())
     yield from ("        )", "        _describe verb verbs", "        return", "    fi")
     for first, words in seconds.items():
@@ -107,15 +85,15 @@ def _zsh(command: str, verbs: Sequence[Verb]) -> Iterator[str]:
         yield "    fi"
     yield from ("    local verb=$words[2]", "    shift words; (( CURRENT-- ))", '    case "$verb" in')
     for verb in verbs:
-        rest = f"*:word:({' '.join(verb.words)})" if verb.words else "*:file:_files"
-        specs = [_zsh_spec(option, flag) for option in verb.options for flag in option.flags]
+        rest = f"*:word:({' '.join(_words(verb))})" if _words(verb) else "*:file:_files"
+        specs = [_zsh_spec(option, flag) for option in _options(verb) for flag in option.flags]
         yield f"        {quote(verb.name)}) _arguments {' '.join(map(quote, [*specs, rest]))} ;;"
     yield from ("    esac", "}", f"compdef _prograd_{command} {command}")
 
 
 def _zsh_spec(option: Option, flag: str) -> str:
     said = re.sub(r"([\[\]:\\])", r"\\\1", option.help)
-    value = "" if not option.takes else f":value:({' '.join(option.words)})" if option.words else ":value:_files"
+    value = "" if option.is_switch else f":value:({' '.join(option.words)})" if option.words else ":value:_files"
     return f"*{flag}[{said}]{value}"
 
 
@@ -124,7 +102,7 @@ def _fish(command: str, verbs: Sequence[Verb]) -> Iterator[str]:
     first = f"complete -c {command} -n '__fish_is_nth_token 1' -f"
     for verb in verbs:
         if " " not in verb.name:
-            yield f"{first} -a {_in_fish(verb.name)} -d {_in_fish(verb.help)}"
+            yield f"{first} -a {_in_fish(verb.name)} -d {_in_fish(verb.summary)}"
     for word, words in _pairs(verbs):
         yield f"{first} -a {word} -d {_in_fish(words)}"
         second = f"__fish_is_nth_token 2; and __fish_seen_subcommand_from {word}"
@@ -132,11 +110,11 @@ def _fish(command: str, verbs: Sequence[Verb]) -> Iterator[str]:
     for verb in verbs:
         seen = "; and ".join(f"__fish_seen_subcommand_from {word}" for word in verb.name.split())
         start = f"complete -c {command} -n '{seen}'"
-        if verb.words:
-            yield f"{start} -f -a {_in_fish(' '.join(verb.words))}"
-        for option in verb.options:
+        if _words(verb):
+            yield f"{start} -f -a {_in_fish(' '.join(_words(verb)))}"
+        for option in _options(verb):
             flags = " ".join(f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in option.flags)
-            value = f" -x -a {_in_fish(' '.join(option.words))}" if option.words else " -r" if option.takes else ""
+            value = f" -x -a {_in_fish(' '.join(option.words))}" if option.words else "" if option.is_switch else " -r"
             yield f"{start} {flags}{value} -d {_in_fish(option.help)}"
 
 

@@ -1,10 +1,9 @@
 """The verbs of the command `runtime`; `runtime.command_line` has its parsing, messages and exit codes.
 
-A verb is the function of that name in the file of that name. `arguments` is the table of verbs, and `runtime --help`
-prints it: audit, bench, cache, chat, check, completion, execute, plot, profile, replay, serve, sweep. The verbs use:
+A verb is the function of that name in the file of that name: audit, bench, cache, chat, check, execute, plot, profile,
+replay, serve, sweep. They use:
 
-arguments  the verbs and their options
-options    the options that several verbs have
+verbs/     the tables of verbs and their options, from which parsers, help and errors follow
 loaded     a program that is loaded as the options ask
 settings   the option --set, and its fields of the result line
 ranks      the option --mpi: a verb as one of several processes
@@ -20,25 +19,26 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from importlib import import_module
 
 from prograd_proto.printable import use_escapes_on_output
+from runtime.command_line.calling import call_verb, require_consistent
 from runtime.command_line.ending import ended
-from runtime.commands.arguments import parse
+from runtime.command_line.parsing import parsed
+from runtime.commands.verbs.command import COMMAND
 from runtime.runs.interrupts import ENDINGS, Interrupts
 
 
 def run_command(arguments: Sequence[str], command: str = "runtime") -> int:
     """Parse the arguments, run the verb, and turn every outcome into one sentence and an exit code."""
     use_escapes_on_output()
-    return ended(parse(arguments, command), _run)
+    return ended(parsed(COMMAND._replace(name=command), arguments), _run)
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace) -> int | None:
+    require_consistent(options)
     if options.plugin:
         from runtime.plugins import use_plugins
 
         use_plugins(options.plugin)
-    verb = import_module(f"runtime.commands.{options.verb}")  # the parser accepts only known verbs
     with Interrupts(*ENDINGS, at_once=True) as options.interrupts:
-        return getattr(verb, options.verb)(options)
+        return call_verb(options)

@@ -23,6 +23,7 @@ from runtime.commands.reports.metric_fields import engine_fields, metric_fields
 from runtime.commands.reports.reproduce import reproducing
 from runtime.commands.reports.trace import TraceFile
 from runtime.commands.settings import setting_fields
+from runtime.commands.verbs.running import EXECUTE
 from runtime.dtypes import Array
 from runtime.errors import NonFinite, OutOfTime, UsageError
 from runtime.files.output import require_form
@@ -58,18 +59,8 @@ NOT_INSTALLED: Final = (
 """Note of a training without the package that the native engine needs; docs/native-measurements.md has the figures."""
 
 
-OF_TRAINING: Final = (
-    *("steps", "epochs", "fold", "checkpoint", "resume"),
-    *("metrics", "tensorboard", "mlflow", "wandb", "watch", "attest"),
-)
-"""Options that only a training has."""
-
-
 _WITHOUT_METRICS: Final = ("entry", "steps")
 """Fields of the result of an entry without metrics."""
-
-OF_PARTS: Final = ("part", "scheduler")
-"""Options of entries that do not train."""
 
 
 class Performed(NamedTuple):
@@ -89,11 +80,12 @@ def execute(options: argparse.Namespace) -> int:
         from runtime.commands.ranks import as_rank  # few runs have several processes
 
         return as_rank(options, _execute)
-    require_alone(zero=options.zero)
+    require_alone()
     return _execute(options)
 
 
 def _execute(options: argparse.Namespace) -> int:
+    options.attestation = None
     run, fields, failures = perform(options)
     if options.record:
         from runtime.commands.reports.record import record  # queries the system, which costs start-up time
@@ -234,7 +226,7 @@ def _train(
     stack: ExitStack,
 ) -> tuple[dict[str, Array], Fields]:
     """Train, and return the fetches of the last step and the fields of the result."""
-    _require_no_parts(options, entry)
+    _require_entries(options, "training", f"shares the rows of a prediction, and the entry {entry!r} trains")
     file = _metrics_file(options, run, entry)
     watch = _watch(options, run, entry)
     asked = _sinks(options)
@@ -289,10 +281,11 @@ def _train(
     return {name: run.fetched[name] for name in fetch}, fields
 
 
-def _require_no_parts(options: argparse.Namespace, entry: str) -> None:
-    for option in OF_PARTS:
-        if getattr(options, option):
-            raise UsageError(f"--{option} shares the rows of a prediction, and the entry {entry!r} trains")
+def _require_entries(options: argparse.Namespace, entries: str, why: str) -> None:
+    """Raise UsageError for an option that only other entries have than those for `entries`."""
+    for option in EXECUTE.options:
+        if option.entries not in ("", entries) and option.is_given(options):
+            raise UsageError(f"{option.flags[-1]} {why}")
 
 
 def _run_over(
@@ -304,9 +297,7 @@ def _run_over(
     between: Between,
 ) -> tuple[dict[str, Array], Fields]:
     """Run an entry that does not train over rows; return its fetches and the fields of the result."""
-    for option in OF_TRAINING:
-        if getattr(options, option):
-            raise UsageError(f"--{option} belongs to training, and the entry {entry!r} does not train")
+    _require_entries(options, "prediction", f"belongs to training, and the entry {entry!r} does not train")
     if feeds:
         feeds = texts_as_bytes(feeds, {name: feed.type for name, feed in run.session.bindings(entry)[0].feeds.items()})
     asked = run.program.run.evaluate
@@ -392,58 +383,12 @@ def _loaded(options: argparse.Namespace) -> Run:
 
 
 def _require_consistent(options: argparse.Namespace) -> None:
-    """Raise UsageError for options that contradict each other."""
+    """Raise UsageError for options whose values contradict each other."""
     rules = (
-        (options.steps and options.epochs, "--steps and --epochs both say how long to train; give one of them"),
-        (options.every and not options.checkpoint, "--every says how often to write checkpoints; give --checkpoint"),
-        (options.fold and options.record, "--record says what to replay, and --fold is no part of it; leave one out"),
-        (options.fold and options.attest, "--attest says what to replay, and --fold is no part of it; leave one out"),
-        (options.mpi and options.attest, "--attest follows a run of one process; leave --mpi out"),
-        (options.chain and not options.attest, "--chain says how often --attest takes the states' hash; give --attest"),
-        (options.sign and not options.attest, "--sign signs the statement of --attest; give --attest"),
-        (options.keep_best and not options.checkpoint, "--keep-best keeps checkpoints; give --checkpoint"),
-        (
-            options.resume and not (options.checkpoint or options.load),
-            "--resume goes on from --checkpoint DIR or --load FILE",
-        ),
-        (options.resume and options.seed is not None, "--seed begins a run, and --resume goes on with one"),
-        (options.retarget_schedule and not options.resume, "--retarget-schedule belongs to --resume"),
-        (options.change_settings and not options.resume, "--change-settings belongs to --resume"),
-        (options.change_data and not options.resume, "--change-data belongs to --resume"),
-        (
-            (options.change_settings or options.change_data) and (options.record or options.attest),
-            f"--{'record' if options.record else 'attest'} says what a run was from its start, and "
-            f"--change-{'data' if options.change_data else 'settings'} makes two of it; leave one of them out",
-        ),
-        (
-            _takes_some(options) and (options.resume or not (options.load or _is_only_saved(options))),
-            "--only, --rename and --layout say what --load takes, and --resume takes all; give --load alone",
-        ),
-        (
-            _takes_some(options) and (options.record or options.attest),
-            f"--{'record' if options.record else 'attest'} names one file that was loaded; "
-            "save what --only, --rename and --layout took, and load that file",
-        ),
-        *(
-            (options.out and getattr(options, name), f"--{name} joins arrays of --fetch; leave --out out")
-            for name in OF_PARTS
-        ),
-        *(
-            (options.mpi and getattr(options, name), f"--{name} and --mpi both share the rows; give one of them")
-            for name in OF_PARTS
-        ),
-        (options.part and options.scheduler, "--scheduler makes the parts itself; leave --part out"),
-        (options.id and not options.out, "--id names the rows of a table of predictions; give --out predictions.csv"),
-        (options.out and options.expect, "--out writes a table, and --expect compares arrays; leave one of them out"),
         (
             options.out and any("=@" in name for name in options.fetch),
             "--out writes fetches as columns of one table, and --fetch NAME=@FILE as files; leave one of them out",
         ),
-        (options.in_place and not options.load, "--in-place saves to the file of --load; give --load"),
-        (options.in_place and options.save, "--in-place and --save both say where to save; give one of them"),
-        (options.reproduce and not options.check_nan, "--reproduce keeps what --check-nan finds; give --check-nan"),
-        (options.trace and options.check_nan, "--trace and --check-nan both look at every op; give one of them"),
-        (options.feed and options.split, "--feed and --split both say which rows; give one of them"),
         (
             options.metrics and options.metrics.suffix not in (".csv", ".jsonl"),
             f"--metrics {options.metrics}: the name ends in neither .csv nor .jsonl",
@@ -458,11 +403,6 @@ def _require_consistent(options: argparse.Namespace) -> None:
     for broken, text in rules:
         if broken:
             raise UsageError(text)
-
-
-def _is_only_saved(options: argparse.Namespace) -> bool:
-    """Return True if --layout is that of the file of --save."""
-    return bool(options.save) and not (options.only or options.rename)
 
 
 def _takes_some(options: argparse.Namespace) -> bool:

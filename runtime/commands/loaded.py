@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 
 from runtime.commands.settings import chosen_settings
-from runtime.errors import UsageError
 from runtime.memory.limit import MemoryLimit
 from runtime.runs.run import Run, load
 
 
 def loaded_run(options: argparse.Namespace, *, check_nan: bool = False, memory: MemoryLimit | None = None) -> Run:
-    """Load a program by the options of `add_how` and `add_settings`, with seed and rows where the verb has these.
+    """Load a program as the options of `execute` ask.
 
     `memory` is the account of earlier allocations; by default it is that of `--max-memory`.
     """
@@ -21,8 +20,8 @@ def loaded_run(options: argparse.Namespace, *, check_nan: bool = False, memory: 
         math=options.math,
         threads=options.threads,
         schedule=options.schedule,
-        seed=getattr(options, "seed", None),
-        data=getattr(options, "data", None),
+        seed=options.seed,
+        data=options.data,
         settings=chosen_settings(options.settings),
         spill=options.spill,
         check_nan=check_nan,
@@ -32,18 +31,8 @@ def loaded_run(options: argparse.Namespace, *, check_nan: bool = False, memory: 
 
 
 def run_with_states(options: argparse.Namespace) -> Run:
-    """Load a program as `loaded_run` does, and the states of the options of `add_load`.
-
-    Raises UsageError for options that say what --load takes without it.
-    """
-    require_load(options)
+    """Load a program as `loaded_run` does, and the states of --load, --only, --rename and --layout."""
     run = loaded_run(options)
     if options.load:
         run.load(options.load, only=options.only, rename=dict(options.rename), layout=options.layout)
     return run
-
-
-def require_load(options: argparse.Namespace) -> None:
-    """Raise UsageError for options that say what --load takes without it."""
-    if (options.only or options.rename or options.layout != "prograd") and not options.load:
-        raise UsageError("--only, --rename and --layout say what --load takes; give --load")

@@ -70,7 +70,7 @@ def profile(options: argparse.Namespace) -> int:
         from runtime.commands.ranks import as_rank  # few runs have several processes
 
         return as_rank(options, _profile_within_limits)
-    require_alone(zero=options.zero)
+    require_alone()
     return _profile_within_limits(options)
 
 

@@ -70,7 +70,6 @@ def as_rank(options: argparse.Namespace, run: Callable[[argparse.Namespace], int
         with words_of_a_command(options.say.command):
             group = options.group = join(timeout, cuts_states=options.zero)
             watch.joined()
-            _require_shared(options)
             if group.rank:
                 _keep_quiet(options)
             code = run(options)
@@ -85,7 +84,7 @@ def as_rank(options: argparse.Namespace, run: Callable[[argparse.Namespace], int
 
 def agreed(options: argparse.Namespace, run: Run, group: Group, entry: str, *, trains: bool) -> None:
     """Raise UsageError unless all ranks make the same run, with a shard for each."""
-    asked: Mapping[str, object] = {f"--{name.replace('_', '-')}": getattr(options, name, None) for name in RUN_OPTIONS}
+    asked: Mapping[str, object] = {f"--{name.replace('_', '-')}": getattr(options, name) for name in RUN_OPTIONS}
     agree(group, run.session, run.position.steps, asked)
     shards = shards_of_entry(run.program, entry)
     if trains and shards < group.size:
@@ -135,12 +134,6 @@ def between_ranks(group: Group, between: Callable[[], None]) -> Callable[[], Non
     return together
 
 
-def _require_shared(options: argparse.Namespace) -> None:
-    """Raise UsageError for an option that several processes do not share."""
-    if options.zero and getattr(options, "reproduce", None):
-        raise UsageError("--reproduce keeps whole states, and --zero cuts them; leave one of them out")
-
-
 def _keep_quiet(options: argparse.Namespace) -> None:
     """Let rank 0 alone write files and print."""
     for name in OF_RANK_0:
@@ -160,7 +153,7 @@ def _failed(options: argparse.Namespace, group: Group, error: BaseException) -> 
         return code
     if group.rank:
         time.sleep(SECONDS_BEHIND)
-    if getattr(options, "traceback", False):
+    if options.traceback:
         traceback.print_exc()
     options.say(f"{group}: {error_sentence(error, code)}" if group.size > 1 else error_sentence(error, code))
     if group.size == 1:

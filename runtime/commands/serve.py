@@ -13,7 +13,7 @@ from prograd_proto.regular_files import open_lines
 from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.results import put_result
 from runtime.commands.arrays.decoding import asked_columns
-from runtime.commands.loaded import require_load, run_with_states
+from runtime.commands.loaded import run_with_states
 from runtime.errors import UsageError
 from runtime.memory.limit import peak_rss
 from runtime.runs.run import Run
@@ -29,7 +29,7 @@ from runtime.serving.server import Stop, answer, answered_by, listen, require_li
 def serve(options: argparse.Namespace) -> int:
     """Answer requests for predictions over HTTP, until a signal or the end of the time."""
     start = perf_counter()
-    _require_consistent(options)
+    require_library()
     token = read_token(options.token_file)
     require_token(options.host, token)
     run = run_with_states(options)
@@ -133,14 +133,6 @@ def _log(path: Path | None, say: Callable[[str], object]) -> Generator[Callable[
                 say(f"warning: --access-log {path}: a line is lost: {error.strerror}")
 
         yield log
-
-
-def _require_consistent(options: argparse.Namespace) -> None:
-    """Raise UsageError for options that contradict each other, or where the server library is missing."""
-    require_library()
-    require_load(options)
-    if options.chat and options.decode:
-        raise UsageError("--decode is for the fetches of an entry, and --chat serves texts; leave one of them out")
 
 
 def _entry(options: argparse.Namespace, run: Run) -> str:

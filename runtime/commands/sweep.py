@@ -24,6 +24,7 @@ from runtime.commands.sweeps.runs import Here, Outcome, Started, Trial, outcomes
 from runtime.commands.sweeps.search import Bayes, Domain, Number, Range, Settings, combinations, domain_of, samples
 from runtime.commands.sweeps.seeds import groups_of, seed_table, spread
 from runtime.commands.sweeps.table import as_json, in_order, judged_by, metrics_of, table
+from runtime.commands.verbs.sweeping import SWEEP
 from runtime.errors import UsageError
 from runtime.files.output import require_form, unwritable
 from runtime.runs.interrupts import Interrupted
@@ -32,7 +33,11 @@ from runtime.runs.settings import checked_setting
 MOST = 10_000
 """Upper bound on the runs of one sweep."""
 
-_PASSED = "entry steps epochs data split load threads schedule spill engine math max-memory max-time".split()  # noqa: SIM905 - words, one after another
+PASSED = (
+    *("entry", "steps", "epochs", "data", "split", "load", "threads", "schedule", "spill", "engine", "math"),
+    *("max_memory", "max_time"),
+)
+"""Options that every run gets as well, by their names among the parsed options."""
 
 
 def sweep(options: argparse.Namespace) -> int:
@@ -96,8 +101,6 @@ def _tracked(options: argparse.Namespace, asked: Iterable[Trial]) -> Iterable[Tr
 
 def _part(options: argparse.Namespace, asked: Iterable[Trial], count: int) -> tuple[Iterable[Trial], int]:
     """Return the runs of a part, and their number."""
-    if options.bayes:
-        raise UsageError("--bayes tries settings by the results of all earlier runs, which a --part does not have")
     one, parts = options.part
     return (trial for trial in asked if (trial.number - one) % parts == 0), len(range(one, count + 1, parts))
 
@@ -106,8 +109,6 @@ def _merge(options: argparse.Namespace, program: pb.ProgramDesc) -> int:
     """Print the table of runs that were made before; the code is 1 if one of them failed."""
     from runtime.commands.sweeps.merged import merged  # few sweeps have parts
 
-    if options.choices or options.part or options.scheduler or options.results:
-        raise UsageError("--merge makes no run: it prints the table of runs that were made; leave other options out")
     done = merged(options.merge)
     for outcome in done if options.json else ():
         put(json.dumps(as_json(outcome)))
@@ -121,11 +122,7 @@ def _merge(options: argparse.Namespace, program: pb.ProgramDesc) -> int:
 
 def _count(options: argparse.Namespace, domains: Mapping[str, Domain]) -> int:
     """Return the number of settings that are tried."""
-    searched = options.random or options.bayes
-    if searched and not domains:
-        asked = "--random" if options.random else "--bayes"
-        raise UsageError(f"{asked} tries values of settings; name them, as in --set rate=1e-5..1e-1:log")
-    return searched or len(combinations(domains))
+    return options.random or options.bayes or len(combinations(domains))
 
 
 def _proposed(options: argparse.Namespace, domains: Mapping[str, Domain], seed: int) -> list[Settings] | Bayes:
@@ -227,12 +224,8 @@ def _domains(options: argparse.Namespace, program: pb.ProgramDesc) -> dict[str, 
 
 def _passed(options: argparse.Namespace) -> list[str]:
     """Return the options that every run gets as well."""
-    words: list[str] = []
-    for name in _PASSED:
-        value = getattr(options, name.replace("-", "_"))
-        flag = "--spill-dir" if name == "spill" else f"--{name}"
-        if value not in (None, "exact" if name == "math" else None):
-            words += [flag, str(value)]
+    passed = [option for option in SWEEP.options if option.key in PASSED and option.is_given(options)]
+    words = [word for option in passed for word in (option.flags[-1], str(getattr(options, option.key)))]
     return words + [word for name in options.plugin for word in ("--plugin", name)]
 
 

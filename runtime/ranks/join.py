@@ -35,10 +35,8 @@ def without_launcher(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in environment.items() if name not in (*SIZES, *RANKS)}
 
 
-def require_alone(*, zero: bool = False) -> None:
-    """Raise UsageError for a run without --mpi if a launcher started several processes, or if `zero` needs them."""
-    if zero:
-        raise UsageError("--zero cuts states among the processes of a run; give --mpi")
+def require_alone() -> None:
+    """Raise UsageError for a run without --mpi if a launcher started several processes."""
     count = launched()
     if count > 1:
         raise UsageError(

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from compiler.__main__ import main as compiler
-from compiler.commands.arguments import command_parser as parser_of_compiler
+from compiler.commands.verbs.command import COMMAND as COMPILER
 from runtime.__main__ import main as runtime
-from runtime.commands.arguments import command_parser as parser_of_runtime
+from runtime.command_line.parsing import verb_parser
+from runtime.command_line.tables import OPTIONS_OF_EVERY_VERB
+from runtime.commands.verbs.command import COMMAND as RUNTIME
 
 MAINS = {"runtime": runtime, "compiler": compiler}
-VERBS = {"runtime": parser_of_runtime()[1].choices, "compiler": parser_of_compiler()[1].choices}
+COMMANDS = {"runtime": RUNTIME, "compiler": COMPILER}
 SHELLS = ("bash", "zsh", "fish")
 
 
@@ -81,10 +83,10 @@ def test_a_script_is_one_of_its_shell(shell: str, scripts: dict[tuple[str, str],
 def test_a_script_has_every_verb_and_every_option_that_help_shows(scripts: dict[tuple[str, str], Path]):
     for (command, shell), path in scripts.items():
         script = path.read_text()
-        for verb, parser in VERBS[command].items():
+        for verb, table in COMMANDS[command].verbs.items():
             assert verb.split()[-1] in script
-            help = parser.format_help()
-            for flag in [flag for action in parser._actions for flag in action.option_strings]:
+            help = verb_parser(COMMANDS[command], table).format_help()
+            for flag in [flag for option in (*OPTIONS_OF_EVERY_VERB, *table.options) for flag in option.flags]:
                 if flag in help and flag.startswith("--"):
                     assert (f"-l {flag[2:]}" if shell == "fish" else flag) in script, (verb, flag)
 
@@ -100,6 +102,6 @@ def test_another_shell_is_one_sentence(capsys: pytest.CaptureFixture[str]):
 
 
 def test_nothing_of_it_is_loaded_before_it_is_asked_for():
-    script = "import sys, runtime.commands.arguments as a; a.command_parser(); print(*sys.modules)"
+    script = "import sys; from runtime.__main__ import main; main(['cache', '-q']); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "runtime.command_line.completion" not in done.stdout.split()

@@ -4,10 +4,10 @@ from argparse import ArgumentTypeError
 
 import pytest
 
-from compiler.commands.arguments import command_parser as compiler_parser
+from compiler.commands.verbs.command import COMMAND as COMPILER
 from prograd_proto.byte_sizes import byte_size
 from runtime.command_line.values import duration, positive, size, threads
-from runtime.commands.arguments import command_parser as runtime_parser
+from runtime.commands.verbs.command import COMMAND as RUNTIME
 
 SIZES = {
     "0": 0,
@@ -64,27 +64,25 @@ def test_what_is_no_time_is_refused(text: str):
 
 
 MEANINGS = {"SIZE": {size}, "TIME": {duration}, "N": {positive, threads}}
+VERBS = [*COMPILER.verbs.values(), *RUNTIME.verbs.values()]
 
 
-@pytest.mark.parametrize("command", [compiler_parser, runtime_parser])
-def test_what_help_calls_alike_is_read_alike(command):
+def test_what_help_calls_alike_is_read_alike():
     """Every option whose help says SIZE, TIME or N, of every verb; a seed alone may be below 1."""
-    for name, verb in command()[1].choices.items():
-        for action in verb._actions:
-            if action.metavar in MEANINGS and action.dest != "seed":
-                assert action.type in MEANINGS[action.metavar], (name, action.option_strings)
+    for verb in VERBS:
+        for option in verb.options:
+            if option.value in MEANINGS and option.key != "seed":
+                assert option.converter in MEANINGS[option.value], (verb.name, option.usage)
 
 
 def test_what_both_commands_can_be_told_has_one_name_and_one_meaning():
     """An option by the same name has the same form in all verbs, but for the words of its help."""
     forms: dict[str, set[object]] = {}
-    for command in (compiler_parser, runtime_parser):
-        for name, verb in command()[1].choices.items():
-            for action in verb._actions:
-                for flag in action.option_strings:
-                    if (name, flag) in EXCEPTIONS or action.help == "==SUPPRESS==":
-                        continue
-                    forms.setdefault(flag, set()).add((action.nargs == 0, action.metavar))
+    for verb in VERBS:
+        for option in verb.options:
+            for flag in option.flags:
+                if (verb.name, flag) not in EXCEPTIONS:
+                    forms.setdefault(flag, set()).add(option.value)
     several = {flag: found for flag, found in forms.items() if len(found) > 1}
     assert several == {}
 

@@ -90,7 +90,7 @@ def test_reproducers_of_cut_states_are_refused(folder):
     words = run_of("reference", "--mpi", "--zero", "--check-nan", "--reproduce", "kept")
     ended = job(2, words, folder, LAUNCHER)
     assert ended.code == 2
-    sentence = "runtime: rank 0 of 2: --reproduce keeps whole states, and --zero cuts them; leave one of them out\n"
+    sentence = "runtime: --reproduce keeps whole states, and --zero cuts them; leave one of them out\n"
     assert sentence in ended.err
 
 

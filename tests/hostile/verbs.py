@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import random
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from compiler.__main__ import main as compiler
-from compiler.commands.arguments import command_parser as compiler_parser
+from compiler.commands.verbs.command import COMMAND as COMPILER
 from runtime.__main__ import main as runtime
-from runtime.commands.arguments import command_parser as runtime_parser
+from runtime.command_line.tables import OPTIONS_OF_EVERY_VERB, Option
+from runtime.commands.verbs.command import COMMAND as RUNTIME
 
 PROGRAM = "mutated.pb"
 OTHER = "good.pb"
@@ -57,12 +57,17 @@ LIMITS = {"--max-memory": "64MiB", "--max-time": "5"}
 
 
 class Verb(NamedTuple):
-    """A verb: the command's function, its words, and the words that stand for files."""
+    """A verb: the command's function, its table, and the words that stand for files."""
 
     command: Callable[[list[str]], int]
     name: str
-    files: tuple[str, ...]
-    limits: tuple[str, ...]
+    options: list[Option]
+
+    @property
+    def files(self) -> list[str]:
+        """The words that stand for its files."""
+        words = {"new": OTHER, "buffers": TABLE}
+        return [words.get(each.key, PROGRAM) for each in self.options if not each.flags and not each.nargs]
 
     @property
     def ways(self) -> list[list[str]]:
@@ -71,35 +76,16 @@ class Verb(NamedTuple):
 
     def words(self, rng: random.Random) -> list[str]:
         """A way to call it."""
-        return [self.name.partition(" ")[2], *self.files, *rng.choice(self.ways), *self.limits]
+        flags = {flag for option in self.options for flag in option.flags}
+        limits = [word for flag, value in LIMITS.items() if flag in flags for word in (flag, value)]
+        return [self.name.partition(" ")[2], *self.files, *rng.choice(self.ways), *limits]
 
 
 @cache
 def verbs() -> list[Verb]:
-    """Every verb that the parsers know."""
-    commands = {"runtime": runtime, "compiler": compiler}
+    """Every verb of the tables."""
     return [
-        Verb(commands[name.partition(" ")[0]], name, _files(parser), _limits(parser))
-        for name, parser in _parsers().items()
+        Verb(command, f"{table.name} {verb.name}", [*OPTIONS_OF_EVERY_VERB, *verb.options])
+        for command, table in ((runtime, RUNTIME), (compiler, COMPILER))
+        for verb in table.verbs.values()
     ]
-
-
-def parser_of(verb: Verb) -> argparse.ArgumentParser:
-    """Return the parser of a verb's options."""
-    return _parsers()[verb.name]
-
-
-@cache
-def _parsers() -> dict[str, argparse.ArgumentParser]:
-    found = {f"runtime {word}": parser for word, parser in runtime_parser()[1].choices.items()}
-    return found | {f"compiler {word}": parser for word, parser in compiler_parser()[1].choices.items()}
-
-
-def _files(parser: argparse.ArgumentParser) -> tuple[str, ...]:
-    words = {"new": OTHER, "buffers": TABLE}
-    return tuple(words.get(a.dest, PROGRAM) for a in parser._actions if not a.option_strings and a.nargs is None)
-
-
-def _limits(parser: argparse.ArgumentParser) -> tuple[str, ...]:
-    known: dict[str, Any] = {flag: action for action in parser._actions for flag in action.option_strings}
-    return tuple(word for flag, value in LIMITS.items() if flag in known for word in (flag, value))

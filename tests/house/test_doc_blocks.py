@@ -16,10 +16,13 @@ import numpy as np
 import pytest
 
 from compiler.__main__ import main as compiler
-from compiler.commands.arguments import parse as parsed_by_compiler
+from compiler.commands.verbs.command import COMMAND as COMPILER
+from compiler.commands.verbs.command import with_verbs_of_two_words
 from prograd import Program, adam, data, layers, metrics, ops
 from runtime.__main__ import main as runtime
-from runtime.commands.arguments import parse as parsed_by_runtime
+from runtime.command_line.calling import require_consistent
+from runtime.command_line.parsing import parsed
+from runtime.commands.verbs.command import COMMAND as RUNTIME
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -70,7 +73,8 @@ def test_every_command_that_a_page_shows_is_one(page: Path):
     for command in commands(page):
         words = shlex.split(command, comments=True)
         if words[0] in ("runtime", "compiler"):
-            (parsed_by_runtime if words[0] == "runtime" else parsed_by_compiler)(words[1:])  # else SystemExit
+            called = RUNTIME if words[0] == "runtime" else COMPILER
+            require_consistent(parsed(called, with_verbs_of_two_words(words[1:])))  # else SystemExit or UsageError
         elif words[0] == "python":
             assert (ROOT / words[1]).exists(), command
         else:

@@ -17,11 +17,12 @@ import pytest
 from subjects.sources import tree_of
 
 from compiler import clipping, initialisers, optimizers, schedules, trust_ratios
-from compiler.commands.arguments import command_parser as compiler_parser
 from compiler.commands.passes import tables_by_name
+from compiler.commands.verbs.command import COMMAND as COMPILER
 from compiler.reference import reference
 from compiler.reference.passes import passes_page
-from runtime.commands.arguments import command_parser as runtime_parser
+from prograd.commands.options_page import options_page
+from runtime.commands.verbs.command import COMMAND as RUNTIME
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -131,6 +132,7 @@ GENERATED = {
     "from-pytorch-networks.md",
     "from-pytorch-operators.md",
     "ops.md",
+    "options.md",
     "passes.md",
     "to-onnx-operators.md",
 }
@@ -155,12 +157,16 @@ def test_the_page_on_passes_is_what_their_tables_say():
     assert current, "docs/passes.md is of other passes: run `make docs`"
 
 
+def test_the_page_on_options_is_what_the_tables_of_the_verbs_say():
+    current = (ROOT / "docs/options.md").read_text(encoding="utf-8") == options_page()
+    assert current, "docs/options.md is of other options: run `make docs`"
+
+
 def test_the_page_on_commands_names_every_verb():
     page = (ROOT / "docs/commands.md").read_text(encoding="utf-8")
     told = {word for line in re.findall(r"^#+ .*$", page, re.MULTILINE) for word in re.findall(r"\w+", line)}
     told |= set(re.findall(r"^\* `(\w+) ", page, re.MULTILINE)) | set(re.findall(r"and `(\w+)`", page))
-    verbs = {*compiler_parser()[1].choices, *runtime_parser()[1].choices}
-    assert {word for verb in verbs for word in verb.split()} <= told
+    assert {word for verb in (*COMPILER.verbs, *RUNTIME.verbs) for word in verb.split()} <= told
 
 
 def test_the_page_on_rows_runs(tmp_path: Path):

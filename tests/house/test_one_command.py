@@ -10,11 +10,11 @@ import pytest
 from subjects.small_programs import rich, save
 
 from compiler.__main__ import main as compiler
-from compiler.commands.arguments import command_parser as compiler_parser
+from compiler.commands.verbs.command import COMMAND as COMPILER
 from prograd.__main__ import main
-from prograd.commands.verbs import SHARED, command_parser
+from prograd.commands.verbs import SHARED, all_verbs
 from runtime.__main__ import main as runtime
-from runtime.commands.arguments import command_parser as runtime_parser
+from runtime.commands.verbs.command import COMMAND as RUNTIME
 
 COMMANDS = ("runtime", "compiler", "prograd")
 
@@ -36,9 +36,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_it_has_the_verbs_of_both_commands():
-    of_runtime, of_compiler = set(runtime_parser()[1].choices), set(compiler_parser()[1].choices)
-    assert set(command_parser()[1].choices) == of_runtime | of_compiler
-    assert set(SHARED) == of_runtime & of_compiler
+    assert all_verbs().verbs.keys() == RUNTIME.verbs.keys() | COMPILER.verbs.keys()
+    assert set(SHARED) == RUNTIME.verbs.keys() & COMPILER.verbs.keys()
 
 
 def test_a_verb_of_either_command_gives_what_that_command_gives(folder: Path, capsys):
@@ -89,7 +88,7 @@ def test_a_mistake_is_one_sentence_in_the_name_of_this_command(capsys, words: li
 
 
 def test_examples_of_help_begin_with_the_command_that_was_called(capsys):
-    for verb in command_parser()[1].choices:
+    for verb in all_verbs().verbs:
         code, out, err = run(capsys, *verb.split(" "), "--help")
         assert (code, err) == (0, "")
         examples = out.partition("examples:\n")[2].splitlines()

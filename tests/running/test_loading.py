@@ -160,8 +160,9 @@ def test_what_cannot_be_taken_is_said_and_nothing_is_changed(
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
+        (["--only", "trunk.*"], "--only, --rename and --layout say what --load takes; give --load"),
         (
-            ["--only", "trunk.*"],
+            ["--only", "trunk.*", "--load", "s", "--resume"],
             "--only, --rename and --layout say what --load takes, and --resume takes all; give --load alone",
         ),
         (

@@ -49,8 +49,6 @@ def import_onnx(options: argparse.Namespace) -> int | None:
 
 
 def _import(options: argparse.Namespace) -> int | None:
-    if not options.check and options.output is None:
-        raise UsageError("import onnx: -o FILE names the program to write, or --check prints what cannot be imported")
     inputs, constants = _shapes(options.input), _values(options.constant)
     dims, max_rows = (
         sizes_given(options.dim, "--dim", "NAME=SIZE"),
@@ -117,12 +115,8 @@ def _names(program: Program) -> str:
 
 def _append_training(program: Program, options: argparse.Namespace) -> None:
     """Append a loss of the first result and the updates of the chosen parameters."""
-    if options.loss is None and options.optimizer is None:
-        if options.train:
-            raise UsageError("import onnx: --train chooses what --loss and --optimizer train; give both")
+    if options.loss is None:
         return
-    if options.loss is None or options.optimizer is None:
-        raise UsageError("import onnx: training needs both --loss and --optimizer")
     if options.lora and options.train:
         program.thaw(*options.train)
     elif not options.lora:

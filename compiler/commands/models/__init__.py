@@ -3,7 +3,6 @@
 export       the verb `export`
 compare      the verb `compare`
 gradcheck    the verb `gradcheck`
-arguments    the options of these verbs
 merge        the verb `merge`
 quantize     the verb `quantize`
 build        the verb `build`

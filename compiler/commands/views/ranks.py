@@ -18,8 +18,6 @@ from runtime.ranks.exchanges import Exchange, exchanges
 def of_rank(options: argparse.Namespace, program: pb.ProgramDesc) -> pb.ProgramDesc:
     """Return the program as the rank of `--rank` executes it; as it is without the option."""
     if options.rank is None:
-        if options.zero:
-            raise UsageError("--zero cuts states among ranks; say which one to show, as in --rank 0/4")
         return program
     rank, ranks = options.rank
     _require_shards(options.program, program, ranks)
@@ -32,8 +30,6 @@ def of_rank(options: argparse.Namespace, program: pb.ProgramDesc) -> pb.ProgramD
 def ranks_in_words(options: argparse.Namespace, program: pb.ProgramDesc) -> Iterator[str]:
     """Yield a line for each rank with its memory and what it sends in a step, and one for each exchange."""
     if options.ranks is None:
-        if options.zero:
-            raise UsageError("--zero cuts states among ranks; say how many there are, as in --ranks 4")
         return
     entry = _require_shards(options.program, program, options.ranks)
     for rank in range(options.ranks):

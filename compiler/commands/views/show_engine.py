@@ -8,19 +8,13 @@ from collections.abc import Iterator
 from compiler.build.well_formed import well_formed
 from compiler.commands.chosen_entry import chosen_binding, chosen_entry
 from compiler.commands.views.ranks import of_rank
-from compiler.errors import UsageError
 from runtime.engines.choice import make_views
 from runtime.engines.engine import EngineOptions
 from runtime.entries import bound_entries
 
 
 def engine_text(options: argparse.Namespace) -> Iterator[str]:
-    """Return the lines. Raise UsageError for contradictory options or those that the engine does not take."""
-    others = [name for name in ("memory", "order", "html", "svg", "bound") if getattr(options, name)]
-    if others:
-        raise UsageError(f"--engine and --{others[0]} are two views; ask for one of them")
-    if options.ir and options.after is not None:
-        raise UsageError("--ir is what there is after all passes, and --after after one of them; give one of both")
+    """Return the lines. Raise UsageError for options that the engine does not take."""
     program = of_rank(options, well_formed(options.program))
     entry = chosen_entry(options.program, program, options.entry)
     _, binding = chosen_binding(options.program, program, options.entry, options.bind)

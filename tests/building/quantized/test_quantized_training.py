@@ -342,7 +342,7 @@ def test_ranges_that_no_step_reached_are_refused():
             "compile net.pb --qat int8 --keep hed",
             "net.pb: fake_quantize: qat: keep='hed' matches no parameter; did you mean 'head.w'?",
         ),
-        ("compile net.pb --keep head", "--keep head leaves a parameter out of --qat int8; give that too"),
+        ("compile net.pb --keep head", "--keep leaves parameters out of --qat int8; give that too"),
     ],
 )
 def test_a_request_that_cannot_be_fulfilled_is_one_sentence(words: str, said: str, capsys: pytest.CaptureFixture[str]):
