@@ -89,3 +89,15 @@ def test_long_orders_on_every_target(target):
         axis=1,
         descending=True,
     )
+
+
+@every_target
+@pytest.mark.parametrize(("dtype", "size", "k"), [("float32", 1037, 129), ("float64", 264, 33), ("uint8", 700, 40)])
+def test_few_of_a_long_row(target, dtype: str, size: int, k: int):
+    numbers = np.random.default_rng(3).normal(0, 40, (2, size)).astype(dtype)
+    if dtype.startswith("float"):
+        numbers[0, [5, 100, 101, -1]] = np.nan, np.inf, -np.inf, -0.0
+    for x in (numbers, np.sort(numbers), drawn((2, size), dtype)):
+        for largest in (False, True):
+            check("topk", x, target=target, axis=1, k=k, largest=largest)
+            check("topk", np.ascontiguousarray(x.T), target=target, axis=0, k=k, largest=largest)

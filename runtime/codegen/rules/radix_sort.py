@@ -4,8 +4,7 @@ Each pass keeps the order of keys with an equal byte, so the first of equal elem
 of a row have in common is skipped. NaN is larger than any number, and both zeros are equal. (Radix sort, H. Seward,
 1954.)
 
-If few of the elements are asked for, the highest byte of the last of them is found first, and only keys whose highest
-byte is not above it are sorted.
+If few of the elements are asked for, a bound is found first, and only keys that are not above it are sorted.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from prograd_proto import TensorType
 from runtime.codegen.costs import SORTED_ELEMENT_CYCLES
 from runtime.codegen.ir import DTYPES, INT32, INT64, UINT8, Index, Type, Value
 from runtime.codegen.ir.types import UINT32, UINT64
-from runtime.codegen.ir.words import bits, convert, is_nan, where
+from runtime.codegen.ir.words import any_lane, bits, convert, is_nan, minimum, where
 from runtime.codegen.kernels.indices import index_dtype
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.rules.index import row_blocks
@@ -75,6 +74,11 @@ def all_of_order(
     )
 
 
+def _power_of_two(most: int) -> int:
+    """Return the largest power of two up to `most`, which is not 0."""
+    return 1 << most.bit_length() - 1
+
+
 class _Order:
     """The keys of a row, and the index of each."""
 
@@ -98,25 +102,75 @@ class _Order:
         f.store(f.index(self.size), self.number)
 
     def begin_with_first(self, row: Value, step: int, count: int) -> None:
-        """Compute the keys, and keep those that may be among the first `count`."""
-        f, top = self.f, self.element.bits // 8 - 1
+        """Compute the keys, and keep those that may be among the first `count`.
+
+        The row is cut into more than `count` parts. The least key of each, of which the one number `count` is a bound:
+        no key above it is among the first. So all other keys are passed over, a vector at a time.
+        """
+        f = self.f
         self._clear()
-        for i in f.range(0, self.size):
-            key = self._key(f.load(row, i * step))
-            f.store(key, self.keys, i + self.size)
-            self._count(key, top)
-        loop = f.loop(0, DIGIT_VALUES, 1, [f.constant(self.index, 0), f.index(0)])
-        for value, [before, last] in loop:
-            before = before + f.load(self.counts, f.index(value) + top * DIGIT_VALUES)
-            loop.carry([before, last + where(before < count, f.index(1), f.index(0))])
-        [_, last] = loop.results
+        parts = self._least_keys(row, step, _power_of_two(self.size // (2 * count)))
+        for i in f.range(0, parts):
+            self._add(f.index(i), f.load(self.keys, f.index(i) + self.size), f.index(i))
+        f.store(f.index(parts), self.number)
+        for digit in range(self.element.bits // 8):
+            self.sort(digit)
+        bound = f.load(self.keys, f.load(self.half) * self.size + (count - 1))
         self._clear()
-        for i in f.range(0, self.size):
-            key = f.load(self.keys, i + self.size)
-            with f.when(self._byte(key, top) <= last + top * DIGIT_VALUES):
+        self._keep_up_to(bound, row, step)
+
+    def _least_keys(self, row: Value, step: int, vectors: int) -> int:
+        """Store the least key of each part of the row in the second half of the keys, and return how many there are.
+
+        A part is one lane of successive vectors, or an element behind the last vector.
+        """
+        f, [lanes, whole] = self.f, self._vectors(step)
+
+        def least(start: Index, stop: Index, to: Index) -> None:
+            loop = f.loop(f.index(start) + 1, stop, 1, [self._keys_at(row, step, start)])
+            for i, [key] in loop:
+                loop.carry([minimum(key, self._keys_at(row, step, i))])
+            f.store(loop.results[0], self.keys, f.index(to) * max(lanes, 1) + self.size)
+
+        groups, rest = divmod(whole, vectors)
+        for group in f.range(0, groups):
+            first = f.index(group) * vectors
+            least(first, first + vectors, group)
+        if rest:
+            least(groups * vectors, whole, groups)
+        parts, end = (groups + bool(rest)) * max(lanes, 1), whole * max(lanes, 1)
+        for i in f.range(end, self.size):
+            f.store(self._key(f.load(row, f.index(i) * step)), self.keys, f.index(i) + (self.size + parts - end))
+        return parts + self.size - end
+
+    def _keep_up_to(self, bound: Value, row: Value, step: int) -> None:
+        """Add the keys that are not above a bound, in the order of the row."""
+        f, [lanes, whole] = self.f, self._vectors(step)
+
+        def keep(i: Index) -> None:
+            key = self._key(f.load(row, f.index(i) * step))
+            with f.when(key <= bound):
                 number = f.load(self.number)
                 self._add(number, key, f.index(i))
                 f.store(number + 1, self.number)
+
+        if lanes:
+            for vector in f.range(0, whole):
+                with f.when(any_lane(self._keys_at(row, step, vector) <= bound)):
+                    for i in f.range(f.index(vector) * lanes, f.index(vector) * lanes + lanes):
+                        keep(i)
+        for i in f.range(whole * lanes, self.size):
+            keep(i)
+
+    def _vectors(self, step: int) -> tuple[int, int]:
+        """Return the lanes of vectors of a row, 0 if its elements are apart, and the number of vectors or elements."""
+        lanes = self.f.target.lanes(self.element.bits) if step == 1 else 0
+        return lanes, self.size // max(lanes, 1)
+
+    def _keys_at(self, row: Value, step: int, vector: Index) -> Value:
+        """Return the keys of a vector of the row, or of an element."""
+        lanes, _ = self._vectors(step)
+        return self._key(self.f.load(row, self.f.index(vector) * (lanes or step), lanes))
 
     def _clear(self) -> None:
         f = self.f
