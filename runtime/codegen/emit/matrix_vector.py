@@ -25,7 +25,7 @@ from runtime.codegen.emit.row_tiles import has_rows_apart, row_tiles_of_indices
 from runtime.codegen.groups.group_kernel import GroupKernel
 from runtime.codegen.ir import DTYPES, Index, Value
 from runtime.codegen.ir.words import lane, shuffle
-from runtime.codegen.kernels.matmul import Matrix, Operand
+from runtime.codegen.kernels.matmul import ComputedMatrix, Matrix, Operand
 from runtime.codegen.kernels.matmul.shape import ProductShape
 from runtime.codegen.kernels.nest import unravelled
 from runtime.codegen.kernels.reduction import PARALLEL_CHAINS, SUM, by_pairs, in_lanes
@@ -120,6 +120,8 @@ class _Column:
         left = self.operands.left([*at]).moved(row, 0)
         if isinstance(left, Matrix) and self.shape.k == 1:
             left = replace(left, column=1)  # the stride of a single column may be anything
+        if isinstance(left, ComputedMatrix):
+            left = left.prepared(count)
         right = self.operands.right([*at])
         assert isinstance(right, Matrix), "only the left operand is computed"
         right = replace(right, row=1)  # or it has but one row

@@ -7,6 +7,7 @@ one element for each row, such as a statistic of a norm, or one element for each
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from runtime.codegen.costs import MIN_PREFETCHED_BYTES
@@ -38,8 +39,8 @@ def _step_with_prologue(kernel: GroupKernel, kernel_step: KernelStep) -> KernelS
 def _computed_operand(context: KernelContext, kernel: GroupKernel) -> ComputedOperand:
     """Return the operand that the prologue of a group computes."""
     nodes = [node for node in kernel.group.prologue if isinstance(node.rule, Pointwise)]
-    alone = [_read_alone(context, kernel, node) for node in kernel.group.prologue if node not in nodes]
-    computed = [name for name, _ in alone]
+    alone = [_RowsAlone.of(context, kernel, node) for node in kernel.group.prologue if node not in nodes]
+    computed = [each.name for each in alone]
     result = kernel.group.prologue[-1].outputs[0]
     shape = kernel.types[result].static_shape
     body = body_of(context, kernel, nodes, (), computed)
@@ -48,21 +49,44 @@ def _computed_operand(context: KernelContext, kernel: GroupKernel) -> ComputedOp
     assert all(steps.values()), "the prologue reads tensors by rows and columns"
     strides = {name: step for name, step in steps.items() if step}
 
-    def read(row: Index, column: Index, lanes: int, count: int) -> Value:
-        values = {name: load(row, column, lanes, count) for name, load in alone}
-        return body.at(strides, [row, column], lanes, count, values)[result]
+    def reading(alone: Mapping[str, Read]) -> Read:
+        def read(row: Index, column: Index, lanes: int, count: int) -> Value:
+            values = {name: load(row, column, lanes, count) for name, load in alone.items()}
+            return body.at(strides, [row, column], lanes, count, values)[result]
+
+        return read
+
+    def few_rows(row: Index, count: int) -> Read:
+        return reading({each.name: each.few(row, count) for each in alone})
 
     large = [name for name, step in strides.items() if step == (shape[-1], 1)]
     far = [name for name in large if kernel.types[name].nbytes >= MIN_PREFETCHED_BYTES]
-    return ComputedOperand(read, [context.addresses[x] for x in large], [context.addresses[x] for x in far])
+    operand = ComputedOperand(
+        reading({each.name: each.read for each in alone}),
+        [context.addresses[x] for x in large],
+        [context.addresses[x] for x in far],
+    )
+    return operand._replace(few_rows=few_rows) if alone else operand
 
 
-def _read_alone(context: KernelContext, kernel: GroupKernel, node: Node) -> tuple[str, Read]:
-    """Return the result of a node whose rows can be read alone, and the function that reads them."""
-    reader, types = reader_of(node, kernel.types), [kernel.types[name] for name in node.inputs]
-    assert reader is not None, f"rows of {node.op.type} cannot be read alone"
-    addresses = [context.addresses[name] for name in node.inputs]
-    return node.outputs[0], reader.reader(context, types, addresses, node.attributes)
+class _RowsAlone(NamedTuple):
+    """The result of a node whose rows can be read alone: its name, and what reads any rows, or a few."""
+
+    name: str
+    read: Read
+    few: Callable[[Index, int], Read]
+
+    @classmethod
+    def of(cls, context: KernelContext, kernel: GroupKernel, node: Node) -> _RowsAlone:
+        reader, types = reader_of(node, kernel.types), [kernel.types[name] for name in node.inputs]
+        assert reader is not None, f"rows of {node.op.type} cannot be read alone"
+        given = context, types, [context.addresses[name] for name in node.inputs], node.attributes
+        read, prepare = reader.reader(*given), reader.few_rows
+
+        def few(row: Index, count: int) -> Read:
+            return read if prepare is None else prepare(*given, row, count)
+
+        return cls(node.outputs[0], read, few)
 
 
 class Stream(NamedTuple):

@@ -42,24 +42,38 @@ class ComputedOperand(NamedTuple):
         operands: the addresses of tensors of the same shape that it is computed from.
         streams: those of them that come from far, so that they are prefetched.
         first: the row at which it begins.
+        few_rows: prepares rows, from the first one and their number, and returns what computes vectors of them.
     """
 
     read: Read
     operands: Sequence[Value]
     streams: Sequence[Value] = ()
     first: Index = 0
+    few_rows: Callable[[Index, int], Read] | None = None
 
     def onward(self, rows: Index) -> ComputedOperand:
         """Return the operand that begins `rows` rows further on."""
         return self._replace(first=self.first + rows)
 
+    def prepared(self, row: Index, count: int) -> ComputedOperand:
+        """Return the operand for `count` rows from this one on alone."""
+        return self if self.few_rows is None else self._replace(read=self.few_rows(self.first + row, count))
+
     def widened(self) -> ComputedOperand:
         """Return the same operand of bfloat16 as float32."""
+        return self._replace(read=_widened(self.read), few_rows=_all_widened(self.few_rows))
 
-        def read(row: Index, column: Index, lanes: int, count: int) -> Value:
-            return widened(self.read(row, column, lanes, count))
 
-        return self._replace(read=read)
+def _widened(read: Read) -> Read:
+    return lambda row, column, lanes, count: widened(read(row, column, lanes, count))
+
+
+def _all_widened(prepare: Callable[[Index, int], Read] | None) -> Callable[[Index, int], Read] | None:
+    def prepared(row: Index, count: int) -> Read:
+        assert prepare is not None, "there is something to prepare"
+        return _widened(prepare(row, count))
+
+    return None if prepare is None else prepared
 
 
 class KernelContext(NamedTuple):

@@ -6,7 +6,7 @@ elements of four bits are in the same half of their bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from prograd_proto import TensorType
@@ -25,6 +25,9 @@ INT8: Final = Type("signed", 8)
 
 INSTRUCTIONS: Final = 8
 """Instructions for a vector."""
+
+MAX_SCALES_BYTES: Final = 1 << 13
+"""Upper bound on the bytes of widened scales, which stay in the nearest cache beside codes and a column."""
 
 
 class _Blocks(NamedTuple):
@@ -74,13 +77,49 @@ def rows(
     f, blocks = context.f, _blocks(inputs, attributes)
     codes, scales = addresses
 
+    def scale(row: Index, block: Index) -> Value:
+        return convert(f.load(scales, f.index(row) * blocks.blocks + block), FLOAT32)
+
+    return _reader(f, blocks, codes, scale)
+
+
+def few_rows(
+    context: KernelContext,
+    inputs: Sequence[TensorType],
+    addresses: Sequence[Value],
+    attributes: Mapping[str, Any],
+    first: Index,
+    count: int,
+) -> Read:
+    """Return the function that widens a vector of one of `count` rows from `first` on, whose scales it widens now.
+
+    An instruction widens a vector of scales, and later each is spread over a vector while it is loaded.
+    """
+    f, blocks = context.f, _blocks(inputs, attributes)
+    codes, scales = addresses
+    size = blocks.blocks * count
+    if size * 4 > MAX_SCALES_BYTES:
+        return rows(context, inputs, addresses, attributes)
+    wide, start = f.buffer(f"scales_{size}", FLOAT32, size), f.index(first) * blocks.blocks
+
+    def widen(at: Index, lanes: int, count: int) -> None:
+        tail = count if lanes else None
+        f.store(convert(f.load(scales, start + at, lanes, tail), FLOAT32), wide, at, tail)
+
+    along(f, size, f.target.lanes(32), widen)
+
+    def scale(row: Index, block: Index) -> Value:
+        return f.load(wide, (f.index(row) - first) * blocks.blocks + block)
+
+    return _reader(f, blocks, codes, scale)
+
+
+def _reader(f: Function, blocks: _Blocks, codes: Value, scale: Callable[[Index, Index], Value]) -> Read:
     def read(row: Index, column: Index, lanes: int, count: int) -> Value:
         if lanes and not _is_multiple(column, lanes):
             return _gathered(f, read, row, column, lanes, count)
         position, block = f.index(column) % blocks.size, f.index(column) // blocks.size
-        number = f.index(row) * blocks.blocks + block
-        scale = convert(f.load(scales, number), FLOAT32)
-        first = number * blocks.nbytes
+        first = (f.index(row) * blocks.blocks + block) * blocks.nbytes
         tail = count if lanes else None
         if blocks.bits == 8:
             x = convert(bits(f.load(codes, first + position, lanes, tail), INT8), INT32)
@@ -88,7 +127,7 @@ def rows(
             half = position // blocks.nbytes
             pair = convert(f.load(codes, first + position % blocks.nbytes, lanes, tail), UINT32)
             x = convert((pair >> convert(half * 4, UINT32)) & 15, INT32) - 8
-        return convert(x, FLOAT32) * scale
+        return convert(x, FLOAT32) * scale(row, block)
 
     return read
 
@@ -119,5 +158,5 @@ RULES["dequantize"] = CustomKernel(
     dequantize,
     frozenset({"uint8", "float16"}),
     supports=_has_code,
-    row_reader=RowReader(_can_read, rows, INSTRUCTIONS),
+    row_reader=RowReader(_can_read, rows, INSTRUCTIONS, few_rows),
 )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
 from prograd_proto import TensorType
-from runtime.codegen.ir import BOOL, DTYPES, Type, Value
+from runtime.codegen.ir import BOOL, DTYPES, Index, Type, Value
 from runtime.codegen.kernels.moves import Layout
 from runtime.codegen.kernels.reduction import Reducer
 from runtime.codegen.kernels.steps import KernelContext, KernelSteps, Read
@@ -177,11 +177,16 @@ class RowReader(NamedTuple):
         reader: function from the addresses of the operands, in order, to the function that computes vectors of rows.
         instructions: instructions for a vector; None if the rows are selected from a table, such as by `gather`: they
             are read only once, and no more of the table than the result has.
+        few_rows: function from those arguments, a row and a number of rows to the function that computes vectors of
+            these rows, faster than that of `reader` as it prepares them; None if there is nothing to prepare.
     """
 
     applies: Callable[[Sequence[TensorType], Mapping[str, Any]], bool]
     reader: Callable[[KernelContext, Sequence[TensorType], Sequence[Value], Mapping[str, Any]], Read]
     instructions: int | None = None
+    few_rows: (
+        Callable[[KernelContext, Sequence[TensorType], Sequence[Value], Mapping[str, Any], Index, int], Read] | None
+    ) = None
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,11 @@ class ComputedMatrix:
         """Return the submatrix that begins at row i and column j."""
         return replace(self, i=self.i + i, j=self.j + j)
 
+    def prepared(self, rows: int) -> ComputedMatrix:
+        """Return a matrix of the first rows, which are rows of the tensor and are now prepared to be computed."""
+        assert not self.is_transposed, "rows of the matrix are columns of the tensor"
+        return replace(self, operand=self.operand.prepared(self.i, rows))
+
     def element(self, i: Index, j: Index) -> Value:
         """Compute one element."""
         return self._computed(i, j, 0, 1)
