@@ -17,7 +17,7 @@ from registry.ops.norm import softmax
 from registry.ops.pointwise import where
 from registry.ops.reduce import broadcast_to
 from registry.ops.shape import reshape
-from registry.traits import lowered
+from registry.traits import example, lowered
 from registry.value import Value
 
 
@@ -94,6 +94,35 @@ def attention_gradient_gradient(
     added = [mask] if mask is not None and mask.dtype in FLOATS else []
     grads = gradients_of(first, [q, k, v, dy, *added], [ddq, ddk, ddv])
     return (*grads, None) if not added else tuple(grads)
+
+
+@example((1, 2, 1, 4), (1, 1, 1, 4), (1, 1, 1, 4), (1, 1, 3, 4), (1, 1, 3, 4), (1,))
+@op(differentiable=False)
+def cached_attention(
+    q: Value,
+    k: Value,
+    v: Value,
+    keys: Value,
+    values: Value,
+    lengths: Value,
+    *,
+    scale: float = 0.0,
+    window: int = 0,
+) -> TensorType:
+    """Return the attention of the new positions of texts to earlier ones, whose keys and values are cached.
+
+    The new queries are q [n, h, l, d], with k [n, g, l, d] and v [n, g, l, e]; `keys` [n, g, s, d] and `values` [n, g,
+    s, e] begin with those of the int32 `lengths` [n] earlier positions, from 0 to s: the rest counts for nothing and is
+    not read. New position i attends to all earlier positions and the new ones up to i, with `window` to the last
+    `window` of them. Each group of h / g consecutive query heads shares a head of keys. `scale` 0 stands for
+    1 / sqrt(d).
+    """
+    ...
+
+
+@cached_attention.written
+def cached_attention_written(q: Value, *, scale: float) -> dict[str, float]:
+    return scaled_dot_product_attention_written(q, scale=scale)
 
 
 def _steps(q: Value, k: Value, v: Value, mask: Value | None, causal: bool, scale: float) -> Value:

@@ -113,3 +113,46 @@ def test_operands_that_do_not_fit_are_refused_in_a_sentence():
     with pytest.raises(OpError) as refused:
         ops.scaled_dot_product_attention(k, k, k, mask)
     assert str(refused.value).endswith("]): shapes [4, 5] and [2, 2, 6, 6] do not broadcast: 4 is not 6")
+
+
+@pytest.mark.parametrize("window", [0, 1, 3, 9])
+@pytest.mark.parametrize("heads", [(4, 2), (3, 1), (2, 2)])
+def test_new_positions_attend_to_the_cached_ones_that_count(heads: tuple[int, int], window: int):
+    h, g = heads
+    lengths, room, new = np.array([0, 4, 6, 9, -2], np.int32), 6, 3
+    shapes = [(5, h, new, 4), (5, g, new, 4), (5, g, new, 2), (5, g, room, 4), (5, g, room, 2)]
+    q, k, v, keys, values = (RNG.normal(size=shape) for shape in shapes)
+    there = np.clip(lengths, 0, room)
+    for text, length in enumerate(there):
+        keys[text, :, length:], values[text, :, length:] = np.nan, np.inf
+    found = evaluate(lambda *xs: ops.cached_attention(*xs, scale=0.3, window=window), q, k, v, keys, values, lengths)
+    for text, length in enumerate(there):
+        whole = [np.concatenate([a[text, :, :length], b[text]], axis=1)[None] for a, b in ((keys, k), (values, v))]
+        distance = np.arange(length, length + new)[:, None] - np.arange(length + new)
+        seen = (distance >= 0) & ((distance < window) if window else True)
+        wanted = naive(q[text : text + 1], *whole, seen, scale=0.3)
+        np.testing.assert_allclose(found[text : text + 1], wanted, atol=1e-12)
+
+
+CACHED = {"q": (2, 4, 3, 8), "k": (2, 2, 3, 8), "v": (2, 2, 3, 5), "keys": (2, 2, 9, 8), "values": (2, 2, 9, 5)}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"k": (2, 2, 1, 8), "v": (2, 2, 1, 5)}, "there are 1 new keys for 3 queries"),
+        ({"keys": (2, 2, 9, 7)}, "keys are float64[2, 2, 9, 7], not float64[2, 2, 9, 8]"),
+        ({"values": (2, 2, 8, 5)}, "values are float64[2, 2, 8, 5], not float64[2, 2, 9, 5]"),
+        ({"keys": (2, 2, 8)}, "cached keys have four axes: [n, heads, length, size]"),
+        ({"lengths": (3,)}, "lengths are int32[3], not int32[2]"),
+        ({"window": -1}, "window is -1, which is negative"),
+    ],
+    ids=str,
+)
+def test_cached_operands_must_fit(change: dict[str, tuple[int, ...]], said: str):
+    shapes = {**CACHED, "lengths": (2,), "window": 0} | change
+    window = shapes.pop("window")
+    arrays = [np.zeros(shape, "int32" if name == "lengths" else "float64") for name, shape in shapes.items()]
+    with pytest.raises(OpError) as refused:
+        evaluate(lambda *xs: ops.cached_attention(*xs, window=window), *arrays)
+    assert str(refused.value).endswith(f"): {said}")

@@ -28,6 +28,13 @@ NORM = [
 QUERIES = ((3, 4, 5, 2), (3, 4, 6, 2), (3, 4, 6, 3))
 SHARED = ((3, 4, 5, 2), (3, 2, 6, 2), (3, 2, 6, 3))
 
+
+def cached(texts: int, heads: int, groups: int, new: int, room: int, size: int = 3) -> list[Any]:
+    """The operands of `cached_attention`; lengths below 0 and beyond the room are among them."""
+    lengths = typed("int32", (texts,))
+    return [(texts, heads, new, size), *[(texts, groups, x, size) for x in (new, new, room, room)], lengths]
+
+
 ATTENTION = [
     sample("scaled_dot_product_attention", *QUERIES),
     sample("scaled_dot_product_attention", *QUERIES, causal=True, scale=0.3),
@@ -38,6 +45,10 @@ ATTENTION = [
     sample("attention_gradient", *SHARED, (3, 4, 5, 3), scale=0.5),
     sample("attention_gradient", *SHARED, (3, 4, 5, 3), bools((4, 5, 6)), causal=True),
     sample("attention_gradient", *QUERIES, (3, 4, 5, 3), (5, 6), causal=True),
+    sample("cached_attention", *cached(3, 4, 2, 5, 6), scale=0.3),
+    sample("cached_attention", *cached(3, 4, 4, 1, 6), window=3),
+    sample("cached_attention", *cached(2, 2, 1, 2, 0)),
+    sample("cached_attention", *cached(0, 2, 1, 2, 3)),
 ]
 
 
@@ -99,6 +110,7 @@ LARGE = [
         for mask in (None, (300, 400), bools((2, 4, 300, 400)))
         for causal in (False, True)
     ),
+    *(sample("cached_attention", *cached(300, 8, 4, new, 40, 32), window=new) for new in (1, 20)),
     *(
         made
         for name, gates in LAYERS.items()

@@ -2,8 +2,8 @@
 
 1. `read` takes up to `CHUNK` codes of each text, `next` takes one. Both return the next code of each text and the keys
    and values of the codes that they took, which whoever runs them puts behind the earlier ones.
-2. A position sees the first `lengths` positions of the caches, and the new ones up to itself. The scores of both are
-   joined, which are few; the caches are read where they are fed.
+2. A position sees the first `lengths` positions of the caches, and the new ones up to itself. The rest of the caches
+   is not read, so the time of a step grows with the texts, not with the room for them.
 3. The next code is drawn within the program, from numbers that are fed: the same number draws the same code.
 """
 
@@ -61,51 +61,15 @@ def _add_entry(program: Program, network: Network, entry: str, count: int, posit
     def attend(layer: int, q: Value, k: Value, v: Value) -> Value:
         keys.append(k)
         values.append(v)
-        return _attended(network, given, layer, q, k, v)
+        window = made.windows[layer] or 0
+        earlier = given.keys[layer], given.values[layer], given.lengths
+        return ops.cached_attention(q, k, v, *earlier, scale=made.scale, window=window)
 
     x = network.hidden(given.codes, places, attend)
     last = ops.maximum(given.counts - 1, 0)
     x = ops.take_along_axis(x, ops.reshape(ops.cast(last, dtype="int64"), shape=(texts, 1, 1)), axis=1)
     scores = ops.reshape(network.scores(x), shape=(texts, made.vocabulary))
     program.entry(entry, code=_drawn(program, entry, scores, texts), keys=ops.stack(*keys), values=ops.stack(*values))
-
-
-def _attended(network: Network, given: _Inputs, layer: int, q: Value, k: Value, v: Value) -> Value:
-    """Return the attention of new positions to those of the caches and to each other."""
-    made = network.made
-    texts, count, size = int(q.shape[0]), int(q.shape[2]), made.head_size
-    groups, each = made.groups, made.heads // made.groups
-    room = int(given.keys.shape[3])
-    q = ops.reshape(q, shape=(texts, groups, each * count, size))
-    old_keys, old_values = given.keys[layer], given.values[layer]
-    there = ops.range.on(q.block)(stop=room, dtype="int32")
-    here = ops.range.on(q.block)(stop=count, dtype="int32")
-    asked = ops.unsqueeze(given.lengths, axis=(1,)) + here  # [texts, count], the position of each new code
-    known = ops.reshape(there, shape=(1, 1, room)) < ops.reshape(given.lengths, shape=(texts, 1, 1))
-    apart = ops.unsqueeze(here, axis=(1,)) - ops.unsqueeze(here, axis=(0,))
-    before = apart >= 0
-    window = made.windows[layer]
-    if window and window < room:
-        known = ops.logical_and(known, ops.unsqueeze(asked, axis=(2,)) - there < window)  # [texts, count, room]
-        before = ops.logical_and(before, apart < window)
-    known = ops.unsqueeze(known, axis=(1, 2))
-    masked = [
-        _masked(scores, mask, (texts, groups, each, count))
-        for scores, mask in (
-            (ops.matmul(q, old_keys, transpose_b=True) * made.scale, known),
-            (ops.matmul(q, k, transpose_b=True) * made.scale, before),
-        )
-    ]
-    weights = ops.softmax(ops.concat(*masked, axis=-1))
-    y = ops.matmul(weights[..., :room], old_values) + ops.matmul(weights[..., room:], v)
-    return ops.reshape(y, shape=(texts, made.heads, count, size))
-
-
-def _masked(scores: Value, mask: Value, axes: tuple[int, int, int, int]) -> Value:
-    texts, groups, each, count = axes
-    last = int(scores.shape[-1])
-    wide = ops.where(mask, ops.reshape(scores, shape=(texts, groups, each, count, last)), -1e30)
-    return ops.reshape(wide, shape=(texts, groups, each * count, last))
 
 
 def _drawn(program: Program, entry: str, scores: Value, texts: int) -> Value:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prograd_proto.errors import require
-from prograd_proto.result_types.rule import rule_with_halves
+from prograd_proto.result_types.rule import rule, rule_with_halves
 from prograd_proto.result_types.shapes import (
     broadcast_shapes,
     factor_sum_dtype,
@@ -114,6 +114,32 @@ def attention_gradient(
     require(dy == TensorType(q.dtype, shape), f"dy is {dy}, not {TensorType(q.dtype, shape)}")
     dq, dk, dv = (TensorType(factor_sum_dtype(q, k, v), x.shape) for x in (q, k, v))
     return dq, dk, dv
+
+
+@rule
+def cached_attention(
+    q: TensorType,
+    k: TensorType,
+    v: TensorType,
+    keys: TensorType,
+    values: TensorType,
+    lengths: TensorType,
+    *,
+    scale: float,
+    window: int,
+) -> TensorType:
+    require_float(q)
+    require_equal_dtypes(q, k, v, keys, values)
+    width = _attended(q, k, v, None)
+    require(k.shape[2] == q.shape[2], f"there are {k.shape[2]} new keys for {q.shape[2]} queries")
+    require(keys.rank == 4, "cached keys have four axes: [n, heads, length, size]")
+    for name, cached, new in (("keys", keys, k), ("values", values, v)):
+        wanted = (*new.shape[:2], keys.shape[2], new.shape[3])
+        require(cached.shape == wanted, f"{name} are {cached}, not {TensorType(q.dtype, wanted)}")
+    wanted = TensorType("int32", q.shape[:1])
+    require(lengths == wanted, f"lengths are {lengths}, not {wanted}")
+    require(window >= 0, f"window is {window}, which is negative")
+    return TensorType(q.dtype, (*q.shape[:-1], width))
 
 
 def _states(x: TensorType, r: TensorType, h0: TensorType, mask: TensorType | None, gates: int) -> TensorType:

@@ -9,6 +9,7 @@ from prograd_proto import TensorType
 from runtime.codegen.kernels.attention import (
     ResultPlace,
     backward,
+    cached,
     can_read,
     forward,
     pair_backward,
@@ -33,6 +34,9 @@ JOINED_OPS: Final = {False: ("transpose", "concat"), True: ("transpose", "concat
 
 OPERANDS: Final = {"scaled_dot_product_attention": 3, "attention_gradient": 4}
 """Number of the operands of each operator before the mask."""
+
+CACHED_OPERANDS: Final = 4
+"""Number of the operands of `cached_attention` behind the queries that may have gaps: keys and values."""
 
 
 def attention_rule(
@@ -69,3 +73,23 @@ def attention_rule(
 for _operator in PLANS:
     RULES[_operator] = attention_rule(_operator)
     RULES[f"{_operator} of bfloat16"] = attention_rule(_operator, of_pairs=True)
+
+
+def _cached_strided(
+    target: Target,
+    inputs: Sequence[TensorType | None],
+    outputs: Sequence[TensorType],
+    attributes: Mapping[str, Any],
+    layouts: Sequence[Layout | None],
+) -> KernelSteps:
+    given = [layout for layout in layouts[1 : 1 + CACHED_OPERANDS] if layout is not None]
+    return cached(target, inputs, outputs, attributes, given)
+
+
+def _cached_reads(number: int, layout: Layout) -> bool:
+    return 0 < number <= CACHED_OPERANDS and can_read(layout)
+
+
+RULES["cached_attention"] = CustomKernel(
+    cached, FLOAT_DTYPES | {"int32"}, strided=StridedPlan(_cached_reads, _cached_strided)
+)

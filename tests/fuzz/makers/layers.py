@@ -71,6 +71,18 @@ def attention(d: Draw) -> None:
         d.call("scaled_dot_product_attention", q, k, v, mask, **how)
 
 
+@maker("cached_attention")
+def cached_attention(d: Draw) -> None:
+    n, groups, new, room, depth = d.size(1, 2), d.int(1, 2), d.int(1, 3), d.int(1, 5), d.int(1, 3)
+    q = d.tensor((n, groups * d.int(1, 2), new, depth))
+    k = q if q.shape[1] == groups and d.chance(0.4) else d.tensor((n, groups, new, depth), q.dtype)
+    v = k if d.chance(0.4) else d.tensor((n, groups, new, d.int(1, 3)), q.dtype)
+    keys = d.tensor((n, groups, room, depth), q.dtype)
+    values = keys if v.shape[3] == depth and d.chance(0.3) else d.tensor((n, groups, room, v.shape[3]), q.dtype)
+    how = dict(scale=d.choice([0.0, 0.7]), window=d.choice([0, 0, d.int(1, 4)]))
+    d.call("cached_attention", q, k, v, keys, values, d.tensor((n,), "int32"), **how)
+
+
 def masked(d: Draw, shape: tuple[int, ...], *others: Ref) -> Ref | None:
     """No mask, a learned one, which may be one of the operands, or one of bools."""
     small = tuple(1 if d.chance(0.3) else extent for extent in shape)[d.choice([0, 0, 2]) :]

@@ -8,11 +8,13 @@ seen      the number of keys that a block sees, up to the first keys that its ma
 weights   softmax of scores, with masks
 forward   the results
 backward  gradients, with the weights recomputed
+cached    the results of new positions that attend to cached ones
 pairs     products of bfloat16, by pairs along the depth
 pair_forward, pair_backward  results and gradients of attention of bfloat16
 """
 
 from runtime.codegen.kernels.attention.backward import backward as backward
+from runtime.codegen.kernels.attention.cached import cached as cached
 from runtime.codegen.kernels.attention.forward import forward as forward
 from runtime.codegen.kernels.attention.pair_backward import pair_backward as pair_backward
 from runtime.codegen.kernels.attention.pair_forward import pair_forward as pair_forward

@@ -14,7 +14,9 @@ def panels_of(heads: Heads, depth: int) -> int:
     return -(-heads.keys // heads.panel) * heads.panel * depth
 
 
-def write_panels(context: KernelContext, heads: Heads, source: Matrix, depth: int, to: Value) -> None:
-    """Transpose all keys of a head, with `depth` elements each, into panels."""
-    vector = heads.element.of(heads.lanes)
-    packed_right(context.f, Matrix(source.at, 1, source.row), to, depth, heads.keys, heads.panel, depth, vector)
+def write_panels(
+    context: KernelContext, heads: Heads, source: Matrix, depth: int, to: Value, keys: int | None = None
+) -> None:
+    """Transpose keys of a head, with `depth` elements each, into panels: all, or the first `keys`."""
+    vector, count = heads.element.of(heads.lanes), heads.keys if keys is None else keys
+    packed_right(context.f, Matrix(source.at, 1, source.row), to, depth, count, heads.panel, depth, vector)

@@ -216,3 +216,54 @@ def weight_block(q: TensorType, k: TensorType) -> Numbers:
     n, heads, length, depth = q.static_shape
     groups, size = k.static_shape[1:3]
     return block_shape((n, groups, heads // groups, length, depth), size, sum_dtype(q.dtype))
+
+
+def cached_attention_scratch(q: TensorType, keys: TensorType, values: TensorType) -> list[TensorType]:
+    _, h, new, d = q.static_shape
+    _, g, cached, e = values.static_shape
+    shapes = (g, cached + new, d), (g, cached + new, e), (h * new * (cached + new),), (g, h // g * new, 1)
+    return [TensorType(q.dtype, shape) for shape in shapes]
+
+
+def cached_attention_operations(q: TensorType, keys: TensorType, values: TensorType) -> int:
+    n, h, new, d = q.static_shape
+    return 2 * n * h * new * (keys.static_shape[2] + new) * (d + values.static_shape[3])
+
+
+@kernel(scratch=cached_attention_scratch, operations=cached_attention_operations)
+def cached_attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    keys: Array,
+    values: Array,
+    lengths: Array,
+    *,
+    scale: float,
+    window: int,
+    out: Array,
+    scratch: Sequence[Array],
+) -> None:
+    all_keys, all_values, room, line = scratch
+    (n, h, new, d), g = q.shape, k.shape[1]
+    for text in range(n):
+        length = min(max(int(lengths[text]), 0), keys.shape[2])
+        count = length + new
+        for whole, cached, added in ((all_keys, keys[text], k[text]), (all_values, values[text], v[text])):
+            whole[:, :length], whole[:, length:count] = cached[:, :length], added
+        queries = q[text].reshape(g, h // g * new, d)
+        weights = room[: h * new * count].reshape(g, h // g * new, count)
+        np.matmul(queries, all_keys[:, :count].swapaxes(1, 2), weights)
+        np.multiply(weights, scale, weights)
+        by_position = weights.reshape(g, h // g, new, count)
+        for i in range(new):
+            by_position[:, :, i, length + i + 1 :] = -np.inf
+            if window:
+                by_position[:, :, i, : max(length + i + 1 - window, 0)] = -np.inf
+        np.maximum.reduce(weights, axis=2, out=line, keepdims=True, initial=np.finfo(weights.dtype).min)
+        np.subtract(weights, line, weights)
+        np.exp(weights, weights)
+        np.sum(weights, axis=2, out=line, keepdims=True)
+        np.maximum(line, np.finfo(weights.dtype).tiny, out=line)  # for scores of which none is finite
+        np.divide(weights, line, weights)
+        np.matmul(weights, all_values[:, :count], out[text].reshape(g, h // g * new, -1))
