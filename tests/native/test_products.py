@@ -155,18 +155,22 @@ def test_few_rows_by_weights_as_they_lie_have_equal_bits_everywhere(rows: int, k
 
 
 def sums_in_lanes(x: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Products of rows, added in 16 lanes of four chains of 64 links, in their order one by one."""
-    products = x[:, None, :] * w
+    """Products of rows, added in 16 lanes of four chains of 64 links, in their order one by one, rounded once each."""
     rounds = x.shape[1] // 64
-    whole, rest = products[..., : rounds * 64], products[..., rounds * 64 :]
-    zeros = np.zeros((*products.shape[:2], 4, 16), "float32")
-    chains = zeros.copy()
+    room = np.zeros((x.shape[0], w.shape[0], 4, 16), "float32")
+    pad = [(0, 0), (0, -x.shape[1] % 64)]
+    parts = [np.pad(each, pad).reshape(len(each), -1, 4, 16).astype("longdouble") for each in (x, w)]
+
+    def longer(chain: np.ndarray, i: int) -> np.ndarray:
+        return (parts[0][:, None, i] * parts[1][None, :, i] + chain).astype("float32")
+
+    chains = room.copy()
     for start in range(0, rounds, 64):
-        chain = zeros.copy()
+        chain = room.copy()
         for i in range(start, min(start + 64, rounds)):
-            chain += whole[..., i * 64 : (i + 1) * 64].reshape(zeros.shape)
+            chain = longer(chain, i)
         chains += chain
-    chains += np.concatenate([rest, np.zeros((*rest.shape[:2], 64 - rest.shape[2]), "float32")], 2).reshape(zeros.shape)
+    chains = longer(chains, rounds) if x.shape[1] % 64 else chains
     lanes = (chains[..., 0, :] + chains[..., 1, :]) + (chains[..., 2, :] + chains[..., 3, :])
     while lanes.shape[-1] > 1:
         lanes = lanes[..., ::2] + lanes[..., 1::2]

@@ -28,7 +28,7 @@ from runtime.codegen.ir.words import lane, shuffle
 from runtime.codegen.kernels.matmul import ComputedMatrix, Matrix, Operand
 from runtime.codegen.kernels.matmul.shape import ProductShape
 from runtime.codegen.kernels.nest import unravelled
-from runtime.codegen.kernels.reduction import PARALLEL_CHAINS, SUM, by_pairs, in_lanes
+from runtime.codegen.kernels.reduction import PARALLEL_CHAINS, SUM, Product, by_pairs, in_lanes
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 from runtime.codegen.rules import KernelContext, KernelStep, KernelSteps
 
@@ -146,11 +146,11 @@ class _Column:
 
             def products(
                 k: Index, tail: int | None, columns: range = columns, prefetch: _Prefetch = prefetch
-            ) -> list[Value]:
+            ) -> list[Product]:
                 prefetch.vector(k)
                 beside = [right.along_column(k, column, self.lanes, tail) for column in columns]
                 along = [left.along_row(i, k, self.lanes, tail) for i in range(rows)]
-                return [x * y for x in along for y in beside]
+                return [Product(x, y) for x in along for y in beside]
 
             count = rows * len(columns)
             sums = in_lanes(self.f, self.shape.k, products, [SUM] * count, [self.type] * count, self.tile.vectors)

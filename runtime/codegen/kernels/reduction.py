@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import across, first, maximum, minimum, where
@@ -53,7 +53,18 @@ ALL: Final = Reducer(lambda a, b: a & b, lambda _: 1)
 ANY: Final = Reducer(lambda a, b: a | b, lambda _: 0)
 """The reducer of 0 and 1 as integers."""
 
-Read = Callable[[Index, int | None], Sequence[Value]]
+
+class Product(NamedTuple):
+    """The product of two vectors, which is added to a sum in one rounding where the target has the instruction."""
+
+    x: Value
+    y: Value
+
+
+Link = Value | Product
+"""What is reduced into a chain; a product only into a sum."""
+
+Read = Callable[[Index, int | None], Sequence[Link]]
 """Returns vectors that begin at an element, one for each reducer; with a tail, only the first lanes count."""
 
 
@@ -90,7 +101,7 @@ def in_lanes(
     step = vectors_per_pass or vectors
 
     def some_chains(first: int) -> list[Value]:
-        def read_round(i: Index) -> list[Value]:
+        def read_round(i: Index) -> list[Link]:
             return [x for v in range(first, first + step) for x in read(i * (vectors * lanes) + v * lanes, None)]
 
         return down_rows(f, rounds, read_round, [*reducers] * step, [*types] * step)
@@ -98,11 +109,23 @@ def in_lanes(
     chains = [chain for first in range(0, vectors, step) for chain in some_chains(first)]
     for v, short in enumerate(tails_of(rest, lanes)):
         links = read(rounds * (vectors * lanes) + v * lanes, None if short == lanes else short)
-        for j, (x, reducer) in enumerate(zip(links, reducers, strict=True), v * width):
-            x = x if x.type.lanes else f.splat(x, lanes)  # a known number of rank 0 has no lanes
-            chains[j] = reducer.combine(chains[j], counted_lanes(x, short, reducer))
+        for j, (link, reducer) in enumerate(zip(links, reducers, strict=True), v * width):
+            whole = [x if x.type.lanes else f.splat(x, lanes) for x in _vectors_of(link)]  # known numbers have no lanes
+            counted = [counted_lanes(x, short, reducer) for x in whole]
+            chains[j] = _longer(chains[j], Product(*counted) if isinstance(link, Product) else counted[0], reducer)
     links = [chains[v * width : (v + 1) * width] for v in range(vectors)]
     return by_vectors(links, reducers, parts)
+
+
+def _vectors_of(link: Link) -> Sequence[Value]:
+    return link if isinstance(link, Product) else (link,)
+
+
+def _longer(chain: Value, link: Link, reducer: Reducer) -> Value:
+    """Return a chain with one more link."""
+    if isinstance(link, Product):
+        return chain.function.fma(link.x, link.y, chain)
+    return reducer.combine(chain, link)
 
 
 def tails_of(count: int, lanes: int) -> list[int]:
@@ -151,7 +174,7 @@ def by_halves(parts: Sequence[Value], reducer: Reducer) -> Value:
 def down_rows(
     f: Function,
     count: int,
-    read: Callable[[Index], Sequence[Value]],
+    read: Callable[[Index], Sequence[Link]],
     reducers: Sequence[Reducer],
     types: Sequence[Type],
 ) -> list[Value]:
@@ -171,7 +194,7 @@ def down_rows(
         loop = f.loop(start, stop, item, identity)
         for i, carried in loop:
             links = read(i) if item == 1 else chain(i, _least_of(i + item, stop), item // MAX_CHAIN_ELEMENTS)
-            loop.carry([j.combine(a, b) for j, a, b in zip(reducers, carried, links, strict=True)])
+            loop.carry([_longer(a, b, j) for j, a, b in zip(reducers, carried, links, strict=True)])
         return loop.results
 
     item = 1
