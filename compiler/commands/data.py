@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from compiler.commands.notes import note
+from compiler.commands.verbs.data import DATA_PACK
 from compiler.data.options import PackOptions, options_of
 from compiler.data.pack import packed, packed_like
 from compiler.data.show import lines_of
 from compiler.data.write import write
 from runtime.command_line.results import put_result
 from runtime.command_line.streams import put
+from runtime.command_line.tables import Option
 from runtime.errors import UsageError
 from runtime.rows.encoding.encoding import Encoding
 
@@ -65,42 +69,18 @@ def show(options: argparse.Namespace) -> None:
 
 
 def _asked(options: argparse.Namespace) -> PackOptions:
-    by, of = options.by
-    return PackOptions(
-        classes=_names(options.classes),
-        whole=_names(options.whole),
-        text=dict(options.text),
-        words=dict(options.words),
-        drop=_names(options.drop),
-        join={name: patterns.split(",") for name, patterns in options.join},
-        standardise=_names(options.standardise),
-        missing=dict(options.missing),
-        split=dict(options.split),
-        by=by,
-        of=of,
-        seed=options.seed,
-        size=options.size,
-        grey=options.grey,
-        window=options.window,
-        vocabulary=options.vocabulary,
-        date=options_of({"date": dict(options.date)}).date,
-        date_format=options.date_format,
-        one_hot=_names(options.one_hot),
-        indicate=_names(options.indicate),
-        log=_names(options.log),
-        quantile=_names(options.quantile),
-        decimal=options.decimal,
-        stride=options.stride,
-        target=options.target,
-        ahead=options.ahead,
-        known=_names(options.known),
-        bpe=dict(options.bpe),
-        hash=dict(options.hash),
-    )
+    """Return the options of packing, whose fields have the names of the command's options."""
+    known = {field.name for field in fields(PackOptions)}
+    values = {each.key: _value(each, getattr(options, each.key)) for each in DATA_PACK.options if each.key in known}
+    values["by"], values["of"] = options.by
+    values["date"] = options_of({"date": values["date"]}).date
+    return PackOptions(**values)
 
 
-def _names(given: list[str]) -> list[str]:
-    return [name for names in given for name in names.split(",")]
+def _value(option: Option, given: Any) -> Any:
+    if option.value == "NAMES":
+        return [name for names in given for name in names.split(",")]
+    return dict(given) if option.many else given
 
 
 def _require_alone(asked: PackOptions) -> None:

@@ -34,19 +34,8 @@ OF_RANK_0: Final = ("metrics", "tensorboard", "mlflow", "wandb", "record", "trac
 """Options for files that rank 0 alone writes."""
 
 RUN_OPTIONS: Final = (
-    "entry",
-    "steps",
-    "epochs",
-    "split",
-    "fold",
-    "every",
-    "keep_best",
-    "check_nan",
-    "fetch",
-    "expect",
-    "resume",
-    "watch",
-    "zero",
+    *("entry", "steps", "epochs", "split", "fold", "every", "keep_best", "check_nan", "fetch", "expect", "resume"),
+    *("watch", "zero"),
 )
 """Options that must be equal on all ranks."""
 

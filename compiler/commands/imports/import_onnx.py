@@ -49,40 +49,21 @@ def import_onnx(options: argparse.Namespace) -> int | None:
 
 
 def _import(options: argparse.Namespace) -> int | None:
-    inputs, constants = _shapes(options.input), _values(options.constant)
-    dims, max_rows = (
-        sizes_given(options.dim, "--dim", "NAME=SIZE"),
-        sizes_given(options.max_rows, "--max-rows", "NAME=COUNT"),
-    )
-    if options.check:
-        table = from_onnx(
-            options.source,
-            inputs,
-            dims=dims,
-            constants=constants,
-            max_rows=max_rows,
-            outputs=options.outputs or None,
-            max_memory=options.max_memory,
-            max_time=options.max_time,
-            explain=True,
-        )
-        put(str(table))
-        return 1 if table.rows else None
-    program = from_onnx(
-        options.source,
-        inputs,
-        dims=dims,
-        constants=constants,
-        max_rows=max_rows,
+    asked: dict[str, Any] = dict(
+        inputs=_shapes(options.input),
+        dims=sizes_given(options.dim, "--dim", "NAME=SIZE"),
+        constants=_values(options.constant),
+        max_rows=sizes_given(options.max_rows, "--max-rows", "NAME=COUNT"),
         outputs=options.outputs or None,
-        name=name_of(options.output),
-        tie=options.tie,
-        untie=options.untie,
-        fake_quantize=options.fake_quantize,
-        integers=options.integers,
         max_memory=options.max_memory,
         max_time=options.max_time,
     )
+    if options.check:
+        table = from_onnx(options.source, explain=True, **asked)
+        put(str(table))
+        return 1 if table.rows else None
+    asked |= {name: getattr(options, name) for name in ("tie", "untie", "fake_quantize", "integers")}
+    program = from_onnx(options.source, name=name_of(options.output), explain=False, **asked)
     add_adapters(program, options.lora)
     _append_training(program, options)
     if options.names:

@@ -53,8 +53,7 @@ IMPORT_ONNX = Verb(
             "train matching parameters only",
             many=True,
             needs=dict.fromkeys(
-                ("--loss", "--optimizer"),
-                "import onnx: --train chooses what --loss and --optimizer train; give both",
+                ("--loss", "--optimizer"), "import onnx: --train chooses what --loss and --optimizer train; give both"
             ),
         ),
         Option("--optimizer NAME:RATE", "train with it, as in adam:1e-3", needs={"--loss": TRAINING}),

@@ -39,26 +39,15 @@ FREEZE = Verb(
     "The program has none of their gradients, updates and slots. The file keeps the source blocks, so that\n"
     "thawing restores the original program with the same hash.",
     ("compiler freeze digits.pb --states 'hidden.*' -o other.pb",),
-    (
-        PROGRAM,
-        STATES,
-        REQUIRED_OUTPUT,
-        FORCE,
-    ),
+    (PROGRAM, STATES, REQUIRED_OUTPUT, FORCE),
 )
 
 
-THAW = Verb(
-    "thaw",
-    "write a program that trains the matching frozen parameters again",
-    "See compiler freeze.",
-    ("compiler thaw digits.pb --states 'hidden.*' -o other.pb",),
-    (
-        PROGRAM,
-        STATES,
-        REQUIRED_OUTPUT,
-        FORCE,
-    ),
+THAW = FREEZE._replace(
+    name="thaw",
+    summary="write a program that trains the matching frozen parameters again",
+    more="See compiler freeze.",
+    examples=("compiler thaw digits.pb --states 'hidden.*' -o other.pb",),
     function="compiler.commands.freeze.thaw",
 )
 

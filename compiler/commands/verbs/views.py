@@ -12,18 +12,11 @@ SHOW = Verb(
     "print a program as text, or how one of its entries runs",
     "--entry prints the training form of one entry. The other views show the entry that the program runs,\n"
     "unless --entry names another one, with its first sizes, unless --bind names others.",
-    (
-        "compiler show digits.pb --entry train --bound",
-        "compiler show digits.pb --memory --html memory.html",
-    ),
+    ("compiler show digits.pb --entry train --bound", "compiler show digits.pb --memory --html memory.html"),
     (
         PROGRAM,
         Option("--entry NAME", "print the block of this entry only"),
-        Option(
-            "--bound",
-            "with --entry: print sizes instead of symbols",
-            needs={"--entry": "--bound is for --entry"},
-        ),
+        Option("--bound", "with --entry: print sizes instead of symbols", needs={"--entry": "--bound is for --entry"}),
         Option(
             "--bind SYMBOL=SIZE",
             "use these sizes, as in batch=1",
@@ -116,10 +109,7 @@ DRAW = Verb(
     "draw the forward pass of an entry by scope, with the shapes of what its ops read",
     "An HTML page has scopes that open and close, and shows the inputs of each op. A picture, .svg or .png, has\n"
     "layers, in which each op stands below its inputs. A .png needs the extra `plot`.",
-    (
-        "compiler draw digits.pb -o digits.svg",
-        "compiler draw digits.pb --all -o digits.html",
-    ),
+    ("compiler draw digits.pb -o digits.svg", "compiler draw digits.pb --all -o digits.html"),
     (
         PROGRAM,
         Option("--entry NAME", "entry to draw; default the one that the program runs"),
@@ -144,10 +134,7 @@ DIFF = Verb(
     "print the differences of two programs: one line for each, grouped by entry, state or op",
     "The exit code is 0 if they are equal and 1 if they differ. Source lines of the user are not compared.",
     ("compiler diff old.pb new.pb",),
-    (
-        Option("old", "a program file"),
-        Option("new", "another program file"),
-    ),
+    (Option("old", "a program file"), Option("new", "another program file")),
 )
 
 

@@ -26,10 +26,7 @@ CHECK = Verb(
     "check that a program is well formed and safe to run, and that its files exist",
     "The command checks all indices, names, types, sizes, paths and operators. It runs no operation.",
     ("runtime check digits.pb",),
-    (
-        PROGRAM,
-        HIDDEN_LOG_FORMAT,
-    ),
+    (PROGRAM, HIDDEN_LOG_FORMAT),
 )
 
 
@@ -94,11 +91,7 @@ CACHE = Verb(
     "cache",
     "list the cached machine code: folder, program, instruction set and size",
     "The native engine stores compiled code for later runs; PROGRAD_CACHE names the folder.",
-    (
-        "runtime cache",
-        "runtime cache --clear",
-        "runtime cache --json",
-    ),
+    ("runtime cache", "runtime cache --clear", "runtime cache --json"),
     (
         Option("--clear", "remove all cached code"),
         Option("--json", "print one JSON object instead of a table"),

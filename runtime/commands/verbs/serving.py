@@ -1,4 +1,4 @@
-"""The verbs that answer."""
+"""The verbs that answer requests and messages."""
 
 from __future__ import annotations
 
