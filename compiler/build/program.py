@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, Never, Param
 from compiler.analyses.lifespans import Lifespan, declare_lifespan
 from compiler.build.asked_names import require_names
 from compiler.build.assembly import Built, assembled
+from compiler.build.brought_arrays import Brought
 from compiler.build.compiled import Compiled, compile_program
 from compiler.build.crossed_rows import require_rows_apart
 from compiler.build.data import data_desc, is_outside, run_desc, settle_best
@@ -793,7 +794,8 @@ class Program:
             settle_plateaus(program, self._reports.best)
             bound = with_last_batch(program, self._opened.sizes(program) | sizes, Path(folder, self.rows_folder))
             compiled = compile_program(program, bound, passes=passes, unread=self.symbols)
-            compiled.arrays, compiled.rows_folder = self.arrays, self.rows_folder
+            compiled.arrays = {path: Brought(arrays) for path, arrays in self.arrays.items()}
+            compiled.rows_folder = self.rows_folder
             if self._recomputed:
                 compiled.recomputed = tuple(self._recomputed)
                 compiled.plan()

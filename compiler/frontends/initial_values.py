@@ -1,4 +1,4 @@
-"""Initial values that a program brings: kept in memory while it is built, and written beside it when it is saved."""
+"""Initial values that a program brings: kept while it is built, in memory or unread, and written beside it."""
 
 # pyright: basic
 # PyTorch is imported by name and has no types here, nor have the lambdas of a table.
@@ -18,6 +18,6 @@ class InitialValues:
         self._program, self._path = program, path
 
     def add(self, name: str, array: Any) -> FromFile:
-        """Keep an array under the name of its state."""
+        """Keep an array, which may be `Unread`, under the name of its state."""
         self._program.arrays.setdefault(self._path, {})[name] = array
         return from_file(self._path, name)

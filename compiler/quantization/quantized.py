@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from compiler.build.brought_arrays import read
 from compiler.quantization.block_codes import BITS, BLOCK, narrow, wide
 from compiler.quantization.read_parts import read_parts
 from compiler.quantization.weight_names import CODES, SCALES, matches
@@ -118,7 +119,7 @@ def _initial_arrays(stored: Stored, states: Iterable[pb.StateDesc]) -> Generator
     for path, names in by_file.items():
         there = stored.arrays.get(path)
         if there is not None:
-            yield from ((name, there[key]) for key, of_key in names.items() for name in of_key)
+            yield from ((name, read(there[key])) for key, of_key in names.items() for name in of_key)
             continue
         try:
             with unverified(stored.folder / path) as reader:

@@ -69,16 +69,20 @@ def safetensors_parts(
     tensors: Mapping[str, Array], metadata: Mapping[str, str], types: Mapping[str, TensorType] | None = None
 ) -> Generator[bytes | memoryview]:
     """Yield the bytes of a safetensors file: its header, then each array."""
-    found = {name: array_type(array) for name, array in tensors.items()} if types is None else types
-    names, header = safetensors_header(found, metadata)
+    names, header = safetensors_header(types_of(tensors) if types is None else types, metadata)
     yield header
     for name in names:
         yield as_little(tensors[name]).reshape(-1).view(np.uint8).data
 
 
-def has_safetensors(path: str | os.PathLike[str], tensors: Mapping[str, Array], metadata: Mapping[str, str]) -> bool:
+def has_safetensors(
+    path: str | os.PathLike[str],
+    tensors: Mapping[str, Array],
+    metadata: Mapping[str, str],
+    types: Mapping[str, TensorType] | None = None,
+) -> bool:
     """Return True if a file has the content that `write_safetensors` would write; False if it cannot be read."""
-    names, header = safetensors_header({name: array_type(array) for name, array in tensors.items()}, metadata)
+    names, header = safetensors_header(types_of(tensors) if types is None else types, metadata)
     try:
         with open_regular(path) as stream:
             if stream.read(len(header)) != header:
@@ -88,6 +92,11 @@ def has_safetensors(path: str | os.PathLike[str], tensors: Mapping[str, Array], 
             return all(stream.read(len(part)) == bytes(part) for part in parts) and not stream.read(1)
     except OSError:
         return False
+
+
+def types_of(tensors: Mapping[str, Array]) -> dict[str, TensorType]:
+    """Return the type of each array."""
+    return {name: array_type(array) for name, array in tensors.items()}
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, Array], dict[str, str]]:

@@ -63,6 +63,7 @@ def from_lm(
     is the code behind. All weights are frozen but those of `trained`; `program.lora` adds adapters. The entry
     `evaluate` reports loss and perplexity; `read` and `next` write texts, by `Run.chat` and `runtime chat`.
     The model's dropouts are left out. Files that lie in the folder of the program, or below, are read where they are.
+    Weights of other files are copied when the program is saved, and are read then, so the files must still be there.
 
     An encoder of the kind of BERT, RoBERTa or DistilBERT gets a head for classes. Its inputs are `codes` and, as far as
     the model has them, `types`, int32 [batch, length], the number of codes that count in a row, `lengths`, int32

@@ -20,6 +20,10 @@ CODED: Final = {"Q8_0": "q8_0", "Q4_0": "q4_0"}
 """The types whose codes are kept as they are."""
 
 
+BAND_ELEMENTS: Final = 1 << 16
+"""Elements that are widened at a time, so that what is computed on the way stays in a cache."""
+
+
 def plain_array(tensor: GgufTensor, raw: bytes) -> Any:
     """Return a tensor without blocks in its dtype."""
     return np.frombuffer(raw, numpy_dtype(PLAIN[tensor.kind.name])).reshape(tensor.shape)
@@ -35,8 +39,13 @@ def codes_and_scales(tensor: GgufTensor, raw: bytes) -> tuple[Any, Any]:
 def widened_blocks(tensor: GgufTensor, raw: bytes) -> Any:
     """Return the numbers of a tensor with blocks as float32."""
     blocks = np.frombuffer(raw, np.uint8).reshape(-1, tensor.kind.nbytes)
+    numbers = np.empty((len(blocks), tensor.kind.elements), np.float32)
+    at_once = BAND_ELEMENTS // tensor.kind.elements
     with np.errstate(all="ignore"):
-        return _FORMS[tensor.kind.name](blocks).reshape(tensor.shape)
+        for first in range(0, len(blocks), at_once):
+            band = slice(first, first + at_once)
+            numbers[band] = _FORMS[tensor.kind.name](blocks[band]).reshape(-1, tensor.kind.elements)
+    return numbers.reshape(tensor.shape)
 
 
 def _half(blocks: Any, at: int) -> Any:

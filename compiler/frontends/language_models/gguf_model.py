@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
+from compiler.build.brought_arrays import Unread
 from compiler.errors import CompileError
 from compiler.frontends.language_models.config import Architecture, architecture_in
 from compiler.frontends.language_models.gguf_blocks import (
@@ -28,6 +30,7 @@ from compiler.frontends.language_models.gguf_names import (
     rotated_rows,
 )
 from compiler.frontends.language_models.weights import Tensor, Weights
+from prograd_proto import TensorType
 from runtime.conversion import converted
 from runtime.errors import ExecutionError
 from runtime.language.gguf import GgufFile, read_gguf
@@ -155,18 +158,33 @@ class GgufWeights(Weights):
         array = self._ordered(name, array.T if is_transposed(self.made.family, name) else array)
         return array - np.float32(1) if is_above_one(self.made.family, name) else np.ascontiguousarray(array)
 
-    def stored(self, name: str) -> Any:
-        """Return a tensor without blocks in the dtype that the file has."""
-        if self.tensors[name].dtype == "float32" or is_above_one(self.made.family, name):
+    def unread(self, name: str, *, trained: bool) -> Unread:
+        """Return a tensor as float32 if it is trained or has blocks, else in the dtype that the file has."""
+        dtype = self.tensors[name].dtype
+        if trained or dtype in CODED.values() or dtype == "float32":
+            return Unread(TensorType("float32", self.tensors[name].shape), partial(self.array, name))
+        return Unread(TensorType(dtype, self.tensors[name].shape), partial(self._plain, name))
+
+    def coded(self, name: str) -> tuple[Unread, Unread]:
+        """Return the codes and scales of a tensor."""
+        kind, (*rows, width) = self.file.tensors[self._there[name]].kind, self.tensors[name].shape
+        blocks, code_bytes = width // kind.elements, kind.nbytes - 2  # a scale has 2 bytes
+        types = TensorType("uint8", (*rows, blocks * code_bytes)), TensorType("float16", (*rows, blocks))
+        codes, scales = (Unread(type, partial(self._part, name, i)) for i, type in enumerate(types))
+        return codes, scales
+
+    def _plain(self, name: str) -> Any:
+        """Return a tensor of 16 bits as the file has it."""
+        if is_above_one(self.made.family, name):
             return converted(self.array(name), self.tensors[name].dtype)
         array = plain_array(self.file.tensors[self._there[name]], self._bytes(name))
         turned = array.T if is_transposed(self.made.family, name) else array
         return np.ascontiguousarray(self._ordered(name, turned))
 
-    def coded(self, name: str) -> tuple[Any, Any]:
-        """Return the codes and scales of a tensor."""
-        codes, scales = codes_and_scales(self.file.tensors[self._there[name]], self._bytes(name))
-        return self._ordered(name, codes), self._ordered(name, scales)
+    def _part(self, name: str, number: int) -> Any:
+        """Return the codes of a tensor, which are part 0, or its scales."""
+        parts = codes_and_scales(self.file.tensors[self._there[name]], self._bytes(name))
+        return self._ordered(name, parts[number])
 
     def _bytes(self, name: str) -> bytes:
         try:

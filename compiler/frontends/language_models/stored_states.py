@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, cast
 
+from compiler.build.brought_arrays import Unread
 from compiler.build.program import Program
 from compiler.errors import CompileError
 from compiler.frontends.initial_values import InitialValues
@@ -16,10 +17,10 @@ from compiler.frontends.language_models.weights import Weights, is_meant
 from compiler.quantization.block_codes import BITS
 from compiler.quantization.weight_names import CODES, SCALES
 from compiler.train.initialisers import from_file
+from prograd_proto import TensorType
 from prograd_proto.dtypes import DTypeName
 from registry import Block, Value, ops
 from runtime.conversion import converted
-from runtime.dtypes import array_type
 
 
 class Places(NamedTuple):
@@ -101,9 +102,9 @@ class StoredStates:
         self._read.add(key)
         trained = is_meant(name, places.trained)
         if is_resized:
-            array = resized(self._weights.array(key), shape[0])
             dtype: Any = "float32" if trained or there.dtype in BITS else there.dtype
-            initial: Any = places.copies.add(name, converted(array, dtype))
+            table = Unread(TensorType(dtype, shape), lambda: self._resized(key, shape[0], dtype))
+            initial: Any = places.copies.add(name, table)
             return self._program.parameter(name, shape, initial, dtype=dtype, trainable=trained)
         if there.dtype in BITS and not trained:
             return self._widened(name, key, BITS[there.dtype])
@@ -111,14 +112,18 @@ class StoredStates:
             path = there.file if places.folder == "." else f"{places.folder}/{there.file}"
             initial, dtype = from_file(path, key), there.dtype
         else:
-            array = self._weights.array(key) if trained else self._weights.stored(key)
-            initial, dtype = places.copies.add(name, array), array_type(array).dtype
+            array = self._weights.unread(key, trained=trained)
+            initial, dtype = places.copies.add(name, array), array.type.dtype
         return self._program.parameter(name, shape, initial, dtype=dtype, trainable=trained)
+
+    def _resized(self, key: str, count: int, dtype: str) -> Any:
+        return converted(resized(self._weights.array(key), count), dtype)
 
     def _widened(self, name: str, key: str, bits: int) -> Value:
         """Return a weight that is codes and scales, and the tensor of its name widens them."""
         parts: list[Value] = []
         for word, array in zip((CODES, SCALES), self._weights.coded(key), strict=True):
-            own, dtype = f"{name}.{word}", cast(DTypeName, array_type(array).dtype)
-            parts.append(self._program.buffer(own, array.shape, self._places.copies.add(own, array), dtype=dtype))
+            own, dtype = f"{name}.{word}", cast(DTypeName, array.type.dtype)
+            initial = self._places.copies.add(own, array)
+            parts.append(self._program.buffer(own, array.type.static_shape, initial, dtype=dtype))
         return self._program.block.named(ops.dequantize(*parts, bits=bits), name)

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
+from weakref import finalize
 
+from compiler.build.brought_arrays import Unread
 from compiler.errors import CompileError
 from compiler.frontends.language_models.config_keys import read_json
+from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from runtime.conversion import converted
 from runtime.errors import ExecutionError
-from runtime.files.safetensors_file import WORDS, read_header
-from runtime.files.tensor_files import read_arrays, unverified
+from runtime.files.safetensors_file import WORDS, read_header, tensors_one_by_one
+from runtime.files.tensor_files import unreadable, unverified
 
 INDEX: Final = "model.safetensors.index.json"
 ALONE: Final = "model.safetensors"
@@ -47,9 +52,8 @@ class Weights:
     def __init__(self, folder: Path) -> None:
         """Read the headers; raise CompileError for a folder without weights, or with damaged ones."""
         self.folder = folder
-        self.tensors: dict[str, Tensor] = {}
-        for file in _files(folder):
-            self.tensors |= _tensors(folder, file)
+        self._shards = {file: _Shard(folder, file) for file in _files(folder)}
+        self.tensors = {name: tensor for shard in self._shards.values() for name, tensor in shard.tensors.items()}
 
     def require(self, name: str, shape: tuple[int, ...]) -> Tensor:
         """Return a tensor; raise CompileError if it is missing or has another shape or a dtype without a use."""
@@ -68,20 +72,52 @@ class Weights:
 
     def array(self, name: str) -> Any:
         """Return a tensor as float32."""
-        file = self.folder / self.tensors[name].file
-        try:
-            with unverified(file) as reader:
-                return converted(read_arrays(file, reader, [name])[name], "float32")
-        except ExecutionError as error:
-            raise CompileError(str(error)) from None
+        array = self._shards[self.tensors[name].file].array(name)
+        return array if array.dtype == "float32" else converted(array, "float32")
 
-    def stored(self, name: str) -> Any:
-        """Return a tensor as it is copied: as float32."""
-        return self.array(name)
+    def unread(self, name: str, *, trained: bool) -> Unread:
+        """Return a tensor as it is copied or trained: as float32."""
+        del trained
+        return Unread(TensorType("float32", self.tensors[name].shape), partial(self.array, name))
 
-    def coded(self, name: str) -> tuple[Any, Any]:
+    def coded(self, name: str) -> tuple[Unread, Unread]:
         """Return the codes and scales of a tensor that is stored in blocks; folders have none."""
         raise CompileError(f"{self.folder}: {name} has no blocks")
+
+
+class _Shard:
+    """A safetensors file that stays open; its tensors are read when they are asked for.
+
+    Attributes:
+        tensors: its tensors by name.
+    """
+
+    def __init__(self, folder: Path, file: str) -> None:
+        """Open the file; raise CompileError for a damaged one."""
+        self._path, stack = folder / file, ExitStack()
+        finalize(self, stack.close)
+        try:
+            self._reader = stack.enter_context(unverified(self._path))
+            self._header = read_header(self._reader)
+        except ExecutionError as error:
+            raise CompileError(str(error)) from None
+        except (OSError, ValueError) as error:
+            raise CompileError(f"{self._path}: the file is damaged: {error}") from None
+        self._at = 0  # bytes after the header that have been read
+        self.tensors = {
+            name: Tensor(file, _DTYPES.get(extent.word, extent.word), tuple(extent.shape))
+            for name, extent in self._header.extents.items()
+        }
+
+    def array(self, name: str) -> Any:
+        """Return a tensor as it is stored; raise CompileError if the file ends before."""
+        try:
+            self._reader.skip(-self._at)
+            [(_, array)] = tensors_one_by_one(self._reader, self._header, {name})
+        except (OSError, ValueError) as error:
+            raise CompileError(str(unreadable(self._path, "safetensors", error))) from None
+        self._at = self._header.extents[name].end
+        return array
 
 
 def is_meant(name: str, patterns: Sequence[str]) -> bool:
@@ -122,18 +158,3 @@ def _files(folder: Path) -> list[str]:
         if not (folder / file).is_file():
             raise CompileError(f"{folder / file}: the file is missing, and {INDEX} names it")
     return files
-
-
-def _tensors(folder: Path, file: str) -> dict[str, Tensor]:
-    path = folder / file
-    try:
-        with unverified(path) as reader:
-            header = read_header(reader)
-    except ExecutionError as error:
-        raise CompileError(str(error)) from None
-    except (OSError, ValueError) as error:
-        raise CompileError(f"{path}: the file is damaged: {error}") from None
-    return {
-        name: Tensor(file, _DTYPES.get(extent.word, extent.word), tuple(extent.shape))
-        for name, extent in header.extents.items()
-    }
