@@ -35,6 +35,9 @@ from runtime.codegen.rules import KernelContext, KernelStep, KernelSteps
 COLUMNS_PER_PASS: Final = 2
 """Upper bound on the columns by which rows are multiplied in one pass; three long ones share a pass too."""
 
+COMPUTED_COLUMNS_PER_PASS: Final = 4
+"""The same for rows that are computed where they are read, so that each element is computed once."""
+
 ROWS_PER_PASS: Final = 4
 """Upper bound on the rows that are read side by side; a power of two, so that it divides a vector."""
 
@@ -61,10 +64,10 @@ class _Tile(NamedTuple):
     prefetches: bool
 
 
-def _tile(target: Target, columns: int, column_bytes: int) -> _Tile:
-    """Return the tile for a number of columns: all chains of several rows, or some of the chains of one."""
-    is_long = columns * column_bytes >= MIN_LONG_BYTES
-    columns = columns if is_long and columns == 3 else min(columns, COLUMNS_PER_PASS)
+def _tile(target: Target, columns: int, all_columns: int, column_bytes: int) -> _Tile:
+    """Return the tile for passes of `columns` columns: all chains of several rows, or some of the chains of one."""
+    is_long = all_columns * column_bytes >= MIN_LONG_BYTES
+    columns = 3 if is_long and all_columns == 3 else columns
     sums, chains = target.registers * 3 // 4, PARALLEL_CHAINS * target.vectors_per_nominal
     rows = _power_of_two(min(sums // (columns * chains), ROWS_PER_PASS if is_long else 1))
     return _Tile(rows, columns, min(_power_of_two(sums // (rows * columns)), chains), is_long)
@@ -113,7 +116,8 @@ class _Column:
         beside = [step[-1] for name, step in self.steps.items() if name not in (LEFT, RIGHT)]
         self.goes_on = all(step in (0, 1) for step in beside)
         self.operands = ProductOperands(context, kernel, shape)
-        self.tile = _tile(context.f.target, shape.n, shape.k * self.type.bits // 8)
+        columns = COMPUTED_COLUMNS_PER_PASS if shape.computed[0] else COLUMNS_PER_PASS
+        self.tile = _tile(context.f.target, min(shape.n, columns), shape.n, shape.k * self.type.bits // 8)
 
     def rows(self, at: Sequence[Index], row: Index, count: int) -> None:
         """Compute `count` rows from `row` on, at most one vector of them; `at` is the index along the batch axes."""
