@@ -164,6 +164,8 @@ def _unknown(words: Sequence[str], given: Sequence[str], verb: Verb) -> str:
         before = given[given.index(words[0]) - 1]
         hint = f"; {before} takes no value" if before in flags and flags[before].is_switch else ""
         return f"{words[0]!r} is one word too many{hint}"
+    if flag in flags and "--" not in given:
+        return f"{flag} comes after the verb"
     if flag in RATES and "--set" in flags:
         return f"there is no option {flag!r}; write --set rate=NUMBER for a setting of the program that is called rate"
     return f"there is no option {flag!r}{closest(flag, ('-h', '--help', *flags))}"

@@ -28,6 +28,13 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def natural(text: str) -> int:
+    """Return a whole number from 0 on."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 0 on, of at most {_DIGITS} digits")
+    return int(text)
+
+
 def port(text: str) -> int:
     """Return a port number; 0 stands for any free port."""
     if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS and int(text) < 1 << 16):

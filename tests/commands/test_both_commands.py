@@ -45,6 +45,7 @@ def run(capsys: pytest.CaptureFixture[str], command: str, *words: str) -> tuple[
         (["check"], "the following arguments are required: program; see {} check --help"),
         (["check", "p.pb", "q.pb"], "'q.pb' is one word too many; see {} check --help"),
         (["check", "p.pb", "--quit"], "there is no option '--quit'; did you mean '--quiet'?; see {} check --help"),
+        (["-q", "check", "p.pb"], "-q comes after the verb; see {} check --help"),
         (["check", "\0"], "an argument has the letter NUL, which no name of a file has; see {} --help"),
         (["check", "p.pb", "--plugin"], "argument --plugin: expected one argument; see {} check --help"),
     ],
@@ -74,6 +75,13 @@ def test_every_verb_has_the_same_first_options(command: Command):
     for verb in command.verbs.values():
         usage = " ".join(verb_parser(command, verb).format_usage().split())
         assert usage.startswith(f"usage: {command.name} {verb.name} [-h] [--plugin NAME] [-q] [--traceback] ")
+
+
+@pytest.mark.parametrize(("first", "seconds"), [("data", ["pack", "show"]), ("import", ["onnx", "torch", "lm"])])
+def test_the_first_word_of_two_has_the_help_of_all_its_verbs(capsys, first: str, seconds: list[str]):
+    code, out, err = run(capsys, "compiler", first, "--help")
+    assert (code, err) == (0, "")
+    assert [line.split()[3] for line in out.splitlines() if line.startswith("usage: ")] == seconds
 
 
 @each_command

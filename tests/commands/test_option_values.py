@@ -6,7 +6,7 @@ import pytest
 
 from compiler.commands.verbs.command import COMMAND as COMPILER
 from prograd_proto.byte_sizes import byte_size
-from runtime.command_line.values import duration, positive, size, threads
+from runtime.command_line.values import duration, natural, positive, size, threads
 from runtime.commands.verbs.command import COMMAND as RUNTIME
 
 SIZES = {
@@ -42,6 +42,7 @@ def test_what_is_no_size_is_refused(text: str):
     [
         (size, "9999999TiB", "'9999999TiB' is a size of 2^63 bytes or more"),
         (positive, "0", "'0' is not a whole number from 1 on, of at most 18 digits"),
+        (natural, "-1", "'-1' is not a whole number from 0 on, of at most 18 digits"),
         (positive, "1" * 19, f"'{'1' * 19}' is not a whole number from 1 on, of at most 18 digits"),
     ],
 )

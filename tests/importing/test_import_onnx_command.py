@@ -59,15 +59,6 @@ def test_the_suffix_says_which_format_a_file_has(net: dict[str, np.ndarray], cap
         )
 
 
-def test_help_of_import_shows_the_options_of_both_formats(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as ended:
-        main(["import", "--help"])
-    told = capsys.readouterr()
-    assert (ended.value.code, told.err) == (0, "")
-    assert "usage: compiler import onnx" in told.out
-    assert "usage: compiler import torch" in told.out
-
-
 HEADS: dict[str, list[tuple[str, list[str], str, dict[str, int]]]] = {
     "softmax": [("Softmax", ["logits"], "y", {"axis": -1})],
     "written softmax": [

@@ -68,14 +68,14 @@ def import_lm(options: argparse.Namespace) -> None:
 
 def _classes(options: argparse.Namespace, rows: _Rows | None) -> int | list[str] | None:
     """Return the classes of --classes, which are names or their number, or else those of the rows."""
-    given: str | None = options.classes
-    if given is None:
+    asked: int | list[str] | None = options.classes
+    if asked is None:
         return None if rows is None else rows.classes
-    asked = int(given) if given.isdigit() else given.split(",")
     if rows is None or rows.classes is None:
         return asked
     names = rows.classes
     if len(names) != (asked if isinstance(asked, int) else len(asked)) or asked not in (len(names), names):
+        given = asked if isinstance(asked, int) else ",".join(asked)
         raise UsageError(f"--classes {given}: the rows of {options.data} have the classes {','.join(names)}")
     return names
 

@@ -33,7 +33,7 @@ def with_verbs_of_two_words(arguments: Sequence[str]) -> list[str]:
     words = list(arguments)
     at = next((i for i, word in enumerate(words) if not word.startswith("-")), len(words))
     verb = words[at] if at < len(words) else ""
-    if verb not in ("data", "import") or len(words) == at + 1:
+    if verb not in ("data", "import") or len(words) == at + 1 or words[at + 1] in ("-h", "--help"):
         return words
     if verb == "import" and words[at + 1] not in IMPORTS:
         kind = format_of(words[at + 1 :])

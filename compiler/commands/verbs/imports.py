@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from compiler.commands.verbs.options import BIND, FORCE, LORA, MIXED, OUTPUT
 from runtime.command_line.tables import Option, Verb
-from runtime.command_line.values import int64, one_of
+from runtime.command_line.values import int64, one_of, positive
+
+
+def classes(text: str) -> int | list[str]:
+    """Return the number of classes, from `2`, or their names, from `bad,good`."""
+    return positive(text) if text.isascii() and text.isdecimal() else text.split(",")
+
 
 TRAINING = "import onnx: training needs both --loss and --optimizer"
 
@@ -125,6 +131,7 @@ IMPORT_LM = Verb(
         Option(
             "--classes NAMES",
             "classes of an encoder, as in 'bad,good', or their number; default those of --data, or of the folder",
+            classes,
         ),
         Option("--vocabulary N", "codes of the model; further ones begin as the mean of others"),
         Option("--batch N", "rows of a step; default 1", default=1),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from runtime.command_line.tables import Option
+from runtime.command_line.values import natural
 
 FORCE = Option("--force", "replace the file of -o if it exists", needs={"-o": "--force is for -o"})
 OUTPUT = Option("-o, --output FILE", "the program file to write")
@@ -17,7 +18,7 @@ LORA = Option(
 )
 BIND = Option("--bind SYMBOL=SIZE", "the size of a symbol in the written program; 1 unless given", many=True)
 WEIGHTS_FROM = Option("--load FILE", "take the weights from a file that a run saved")
-SEED_OF_INPUTS = Option("--seed N", "seed of the inputs; default 0", int, default=0)
+SEED_OF_INPUTS = Option("--seed N", "seed of the inputs; default 0", natural, default=0)
 FEED = Option("--feed NAME=@FILE", ".npy file for an input; a file .safetensors or .npz alone has several", many=True)
 LOAD = Option("--load FILE", "take the states from a file that a run saved")
 ONLY = Option(
