@@ -26,7 +26,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from hostile.cases import Case, case_of, clear, smaller, try_case
-from hostile.judge import use_cached_parsers, watch_writes
+from hostile.judge import watch_writes
 from hostile.programs import furnish, programs
 
 MEMORY = 4 << 30
@@ -159,7 +159,6 @@ def _prepare() -> None:
         return
     _prepare.done = True
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    use_cached_parsers()
     watch_writes()
 
 

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import copy
 import io
 import os
 import re
 import sys
 import time
 import warnings
-from argparse import Namespace
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any
 from unicodedata import category
 
-import compiler.commands as compiler_command
-import runtime.commands as runtime_command
 from prograd_proto.printable import MAX_SENTENCE_CHARACTERS
-from runtime.command_line.say import Say
 
 CODES = {0, 1, 2, 3, 4, 5, 6, 129, 130, 143}
 """Exit codes of docs/commands.md, without 70."""
@@ -52,23 +46,6 @@ def watch_writes() -> None:
             _written.append(event)
 
     sys.addaudithook(hook)
-
-
-def use_cached_parsers() -> None:
-    """Parse the same words once; a call then takes as long as the verb does."""
-    for command in (compiler_command, runtime_command):
-        command.parse = _once(command.parse, command.__name__.partition(".")[0])
-
-
-def _once(parse: Callable[..., Namespace], command: str) -> Callable[..., Namespace]:
-    parsed = cache(parse)
-
-    def again(words: Iterable[str], *others: str) -> Namespace:
-        options = copy.copy(parsed(tuple(words), *others))
-        options.say = Say(command)
-        return options
-
-    return again
 
 
 def call(command: Callable[[list[str]], int], words: list[str]) -> tuple[int | str, str, str, float]:

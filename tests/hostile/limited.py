@@ -34,7 +34,7 @@ from mutations import messages
 
 from compiler.__main__ import main as compiler
 from hostile.cases import clear
-from hostile.judge import CODES, use_cached_parsers
+from hostile.judge import CODES
 from hostile.judge import call as call_of_command
 from hostile.messages import mutated
 from hostile.onnx_models import AXES, good_models, hostile_model
@@ -154,7 +154,6 @@ def warm(folder: Path) -> None:
             with suppress(ImportError):
                 import_module(name)
     clear(folder)
-    use_cached_parsers()
     for command, words in (*PROGRAM_CALLS, (compiler, IMPORT)):
         call_of_command(command, words)  # there is no such file; from now on, words are parsed
 
