@@ -26,7 +26,6 @@ from registry.audit import audit
 from registry.block import Block as Block
 from registry.errors import OpError as OpError
 from registry.errors import require as require
-from registry.gradients import gradient_ops as gradient_ops
 from registry.op import OPS as OPS
 from registry.op import Op as Op
 from registry.op import op as op

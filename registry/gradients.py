@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from prograd_proto import TensorType, attributes_of
+from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import REALS
 from registry.block import Block
@@ -13,39 +13,6 @@ from registry.control.control_op import CONTROL
 from registry.errors import OpError
 from registry.op import Op, find_op, rule_names
 from registry.value import Value
-
-
-def gradient_ops(
-    op: pb.OpDesc,
-    types: Mapping[str, TensorType],
-    output_grads: Sequence[str],
-    fresh_names: Callable[[str], str],
-) -> tuple[list[pb.OpDesc], list[str]]:
-    """Return the ops that compute the input gradients of `op`, and the names of these gradients.
-
-    Args:
-        op: the op to differentiate.
-        types: the types of its inputs and outputs and of the gradients that are given.
-        output_grads: a tensor name for each output of `op`; "" if the loss does not depend on the output.
-        fresh_names: returns an unused name for a new tensor, given a suggestion.
-
-    Returns:
-        The gradient ops in execution order, numbered from 1, and a tensor name for each input; "" if no gradient flows.
-
-    Raises:
-        OpError: the operator has no gradient rule, or is declared non-differentiable.
-    """
-    block = Block()
-    for name, type in types.items():
-        block.define(name, type)
-    given = [Value(block, name, types[name]) if name else None for name in output_grads]
-    with block.on_behalf_of(stage=pb.STAGE_DERIVATIVE, op=op):
-        grads = ["" if grad is None else grad.name for grad in differentiate(block, op, given)]
-    new = {name: fresh_names(name) for desc in block.desc.ops for name in desc.outputs}
-    for desc in block.desc.ops:
-        desc.inputs[:] = [new.get(name, name) for name in desc.inputs]
-        desc.outputs[:] = [new[name] for name in desc.outputs]
-    return list(block.desc.ops), [new.get(name, name) for name in grads]
 
 
 def differentiate(block: Block, desc: pb.OpDesc, output_grads: Sequence[Value | None]) -> list[Value | None]:

@@ -39,7 +39,7 @@ To add a pass:
    `BlockAnalysis` for columns, use-def chains (`block.use_def`) and the functions marked `question`. It edits
    through the methods of the `BlockAnalysis`, or it edits the message and then reports the edit (`read_again`,
    `ends_edited`, `forget`). A pass that removes ops walks the block with `rewrite`, which redirects the readers of
-   removed tensors. A pass that supports a single list of ops refuses sub-blocks by `require_flat`.
+   removed tensors.
 2. Its position in `PASSES` in `compiler/passes/pipeline.py`, or in `PLANNING` in `compiler/planning/pipeline.py`:
    with the facts that it requires of the program, establishes and invalidates, each with the reason. The import
    fails if the order violates them. The keyword parameters of its function, with their defaults, are its options.

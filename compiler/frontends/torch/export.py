@@ -5,11 +5,9 @@
 
 from __future__ import annotations
 
-import gc
 import inspect
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compiler.build.mixed import Mixed
@@ -34,6 +32,7 @@ from compiler.frontends.torch.operators import OPERATORS
 from compiler.frontends.torch.packed import kept_padded
 from compiler.frontends.torch.replaced import replaced_functions
 from compiler.frontends.torch.training.losses import TARGET
+from compiler.passes.run_passes import no_garbage_collection
 
 
 def exported(
@@ -64,7 +63,7 @@ def exported(
 
     try:
         with (
-            _without_collections(),
+            no_garbage_collection(),  # an export makes millions of objects, and keeps nearly all
             without_messages(),
             all_experts(torch, module),
             kept_padded(torch, module),
@@ -102,18 +101,6 @@ def exported(
     require_no_own_gradients(functions)
     require_no_hooks(hooks)
     return training, evaluation, above_one, requested[0]
-
-
-@contextmanager
-def _without_collections() -> Iterator[None]:
-    """Keep the collector of cycles from running: an export makes millions of objects, nearly all of which it keeps."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _changes_in_both(torch: Any, module: Any, graph: Any, args: Any, keywords: Any) -> list[str] | None:

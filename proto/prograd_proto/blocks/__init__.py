@@ -8,7 +8,7 @@ use_def    use-def chains: the op that defines each tensor, and the ops that use
 stages     forward or backward: the pass of an op
 block_analyses the blocks of a program
 control    the ops that run blocks: the order of their operands, and their types
-walk       blocks inside ops, and the error for callers that do not support them
+walk       blocks inside ops
 """
 
 from prograd_proto.blocks.block_analyses import BlockAnalyses as BlockAnalyses

@@ -17,11 +17,6 @@ class Chain(NamedTuple):
     definition: int | None  # None: a parameter of the block
     uses: list[int]  # in order, once for each operand
 
-    @property
-    def last_use(self) -> int | None:
-        """The position of the last op that reads the tensor, None if nothing does."""
-        return self.uses[-1] if self.uses else None
-
 
 class UseDef:
     """The chains of one block, valid until an edit of operands, results or ends.

@@ -1,8 +1,7 @@
 """The walk into sub-blocks: the blocks inside ops, by their numbers in the program.
 
 Code that visits the ops of a block that runs also visits those of the blocks inside it, by `inside` or by
-`BlockAnalyses.with_sub_blocks`. Code that does not support them, such as a plan of one list of ops, calls
-`require_flat`.
+`BlockAnalyses.with_sub_blocks`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.blocks.block_analysis import BlockAnalysis
 from prograd_proto.blocks.control import MAX_DEPTH
 from prograd_proto.errors import ProgramError
 
@@ -29,16 +27,6 @@ def reached(numbers: Iterable[int], count: int, named: Callable[[int], Sequence[
     for number in numbers:
         _enter(number, (), found, count, named)
     return list(found)
-
-
-def require_flat(block: BlockAnalysis, who: str) -> None:
-    """Raise ProgramError if an op has sub-blocks; `who` names the caller that does not support them."""
-    for i, named in enumerate(block.blocks):
-        if named:
-            raise ProgramError(
-                f"op {block.ids[i]} ({block.op_types[i]}) has sub-blocks, which {who} does not enter; "
-                "it takes a block whose ops have none"
-            )
 
 
 def _named(block: pb.BlockDesc) -> Iterator[int]:

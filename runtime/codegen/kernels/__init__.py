@@ -1,6 +1,7 @@
 """Kernels: loops for results that are not computed element by element.
 
 steps       the contract of a kernel: steps, one after the other, each with work items that threads share
+split       totals in blocks or parts
 nest        loops over a domain, and the strides of operands along it
 indices     indices of elements in a result
 registers   elements in registers and in memory

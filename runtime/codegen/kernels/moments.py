@@ -15,8 +15,9 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from runtime.codegen.ir import Function, Index, Value
-from runtime.codegen.ir.words import absolute, convert, minimum, where
+from runtime.codegen.ir.words import absolute, convert, where
 from runtime.codegen.kernels.reduction import MAX_CHAIN_ELEMENTS, SUM, by_pairs
+from runtime.codegen.kernels.split import least_of
 
 BLOCK_ROWS: Final = 16
 """Rows of a block."""
@@ -63,7 +64,7 @@ def moments_of_rows(f: Function, rows: int, read: ReadVector, shifts: Sequence[V
             if item == 1:
                 links = block(i * BLOCK_ROWS, BLOCK_ROWS)
             else:
-                end = _least(end, stop)
+                end = least_of(end, stop)
                 links = chain(i, end, item // MAX_CHAIN_ELEMENTS)
             weights = _weights(f, shifts[0], (i - start) * BLOCK_ROWS, (end - i) * BLOCK_ROWS)
             totals = [Moments(*carried[k : k + 2]) for k in range(0, len(carried), 2)]
@@ -124,9 +125,3 @@ def _joined(total: Moments, more: Moments, weights: _Weights) -> Moments:
     distance = more.sum * weights.own - total.sum * weights.before
     squares = total.squares + more.squares
     return Moments(total.sum + more.sum, distance.function.fma(distance * weights.distance, distance, squares))
-
-
-def _least(a: Index, b: Index) -> Index:
-    if isinstance(a, int) and isinstance(b, int):
-        return min(a, b)
-    return minimum(a, b) if isinstance(a, Value) else minimum(b, a) if isinstance(b, Value) else a

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import across, first, maximum, minimum, where
+from runtime.codegen.kernels.split import least_of
 
 MAX_CHAIN_ELEMENTS: Final = 64
 """Upper bound on the elements of a chain."""
@@ -193,7 +194,7 @@ def down_rows(
         """Reduce the values of chains of `item` rows, or of single rows."""
         loop = f.loop(start, stop, item, identity)
         for i, carried in loop:
-            links = read(i) if item == 1 else chain(i, _least_of(i + item, stop), item // MAX_CHAIN_ELEMENTS)
+            links = read(i) if item == 1 else chain(i, least_of(i + item, stop), item // MAX_CHAIN_ELEMENTS)
             loop.carry([_longer(a, b, j) for j, a, b in zip(reducers, carried, links, strict=True)])
         return loop.results
 
@@ -201,12 +202,6 @@ def down_rows(
     while item * MAX_CHAIN_ELEMENTS < count:
         item *= MAX_CHAIN_ELEMENTS
     return chain(0, count, item)
-
-
-def _least_of(a: Index, b: Index) -> Index:
-    if isinstance(a, int) and isinstance(b, int):
-        return min(a, b)
-    return minimum(a, b) if isinstance(a, Value) else minimum(b, a) if isinstance(b, Value) else a
 
 
 def by_pairs(chains: Sequence[Value], reducer: Reducer) -> Value:

@@ -15,10 +15,11 @@ from runtime.codegen.kernels.attention.heads import Heads
 from runtime.codegen.kernels.attention.products import Epilogue, computed, in_panel
 from runtime.codegen.kernels.attention.rows import copy_rows
 from runtime.codegen.kernels.attention.seen import are_finite
-from runtime.codegen.kernels.matmul import Matrix, PairedMatrix, in_blocks, in_tiles, words
+from runtime.codegen.kernels.matmul import Matrix, PairedMatrix, in_tiles, words
 from runtime.codegen.kernels.matmul.packing import packed_left, packed_right
 from runtime.codegen.kernels.matmul.plan import MAX_CHAIN_DEPTH, tile_shape
 from runtime.codegen.kernels.matmul.tile import Sums, tile
+from runtime.codegen.kernels.split import in_blocks
 from runtime.codegen.kernels.steps import KernelContext
 
 

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.ir.words import first, minimum, where
 from runtime.codegen.kernels.attention.heads import Heads
-from runtime.codegen.kernels.matmul import Matrix, in_blocks, in_tiles
+from runtime.codegen.kernels.matmul import Matrix, in_tiles
 from runtime.codegen.kernels.matmul.plan import MAX_CHAIN_DEPTH, tile_shape
 from runtime.codegen.kernels.matmul.tile import Sums, tile
+from runtime.codegen.kernels.split import in_blocks
 from runtime.codegen.kernels.steps import KernelContext
 
 Epilogue = Callable[[Value, Index, Index, int], None]

@@ -20,6 +20,7 @@ from runtime.codegen.kernels.matmul import Matrix, Operand, PairedMatrix
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.matmul.plan import shares
 from runtime.codegen.kernels.pair_products import are_finite_exponents, largest_exponents
+from runtime.codegen.kernels.split import part_of
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, Prepack, batch_parts
 from runtime.codegen.kernels.tiles import by_size, choice, lines, prefetching, starts, tile
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
@@ -374,13 +375,6 @@ def _taps_inside(f: Function, phase: _RuntimePhase, axis: Axis, position: Index)
     start = phase.start + f.index(position) * axis.step - axis.before
     first = maximum(0 - start, 0)
     return first, maximum(minimum(axis.source - start, phase.taps), first)
-
-
-def part_of(f: Function, total: int, number: Index, parts: int) -> tuple[Index, Index]:
-    """Return the first of `total` things that belong to a part, and the one after the last."""
-    if parts == 1:
-        return 0, total
-    return f.index(number) * total // parts, (f.index(number) + 1) * total // parts
 
 
 def _chosen(f: Function, phases: Sequence[AxisPhase], number: Index) -> _RuntimePhase:

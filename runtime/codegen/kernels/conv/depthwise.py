@@ -8,7 +8,6 @@ pixel at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from runtime.codegen.costs import DEPTHWISE_TAP_CYCLES
@@ -16,8 +15,8 @@ from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import minimum
 from runtime.codegen.kernels.conv.axes import AxisPhase
 from runtime.codegen.kernels.conv.borders import Border, Images, bordered, first_operand, onward
-from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.plan import ConvShape
+from runtime.codegen.kernels.split import in_blocks, part_of
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, batch_parts
 from runtime.codegen.kernels.tiles import starts
 from runtime.codegen.machine import Target
@@ -98,7 +97,7 @@ class Depthwise:
         for column in starts(f, columns.pixels, beside):
             left = line + (columns.start + column * shape.columns.step) * at.pixel
             to = pixel + column * shape.columns.every
-            for c, tail in vectors(f, shape.groups, self.lanes):
+            for c, tail in in_blocks(f, shape.groups, self.lanes):
                 weights = self._weights(context, c, tail, rows, columns)
                 sums = self._sums(f, left + c, at, weights, beside, tail)
                 self._write(context, sums, to, c, tail)
@@ -139,12 +138,3 @@ class Depthwise:
                     seen[offset] = f.load(left, offset, self.lanes, tail)
                 sums[pixel] = f.fma(seen[offset], weight, sums[pixel])
         return sums
-
-
-def vectors(f: Function, channels: int, lanes: int) -> Iterator[tuple[Index, int]]:
-    """Give the channels as vectors: the first channel, and the number of lanes that count."""
-    whole = channels // lanes * lanes
-    for c in f.range(0, whole, lanes):
-        yield c, lanes
-    if whole < channels:
-        yield whole, channels - whole

@@ -12,12 +12,11 @@ from runtime.codegen.costs import DEPTHWISE_TAP_CYCLES
 from runtime.codegen.ir import Index, Type, Value
 from runtime.codegen.ir.words import minimum
 from runtime.codegen.kernels.conv.borders import Border, Images, bordered, first_operand, from_channel, onward
-from runtime.codegen.kernels.conv.correlation import part_of
-from runtime.codegen.kernels.conv.depthwise import vectors
 from runtime.codegen.kernels.conv.filter_plan import FilterAxis, equal_ranges
 from runtime.codegen.kernels.conv.plan import WANTED_ITEMS
 from runtime.codegen.kernels.copies import zeros
 from runtime.codegen.kernels.partial_sums import reduction_step
+from runtime.codegen.kernels.split import in_blocks, part_of
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, batch_parts
 from runtime.codegen.machine import Target
 
@@ -114,7 +113,7 @@ class DepthwiseFilterGradient:
             f, border, begin, context.thread_scratch(0, self.element), 1, first * rows.stride, height, self.vector
         )
         gradient = dy + (image * rows.pixels + first) * (self.columns.pixels * self.channels) + channel
-        for c, tail in vectors(f, self.own_channels, self.lanes):
+        for c, tail in in_blocks(f, self.own_channels, self.lanes):
             for start in range(0, len(self.taps), self.most):
                 taps = self.taps[start : start + self.most]
                 sums = self._sums(context, at, gradient + c, c, tail, count, taps)

@@ -16,7 +16,6 @@ from runtime.codegen.costs import PACKED_ELEMENT_CYCLES, multiply_add_cycles
 from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.ir.words import maximum, minimum
 from runtime.codegen.kernels.conv.borders import Images, bordered
-from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.filter_plan import FilterAxis, FilterGradient
 from runtime.codegen.kernels.copies import copied
 from runtime.codegen.kernels.depth import DepthLoop
@@ -24,6 +23,7 @@ from runtime.codegen.kernels.matmul import in_shares, in_tiles
 from runtime.codegen.kernels.matmul.plan import shares
 from runtime.codegen.kernels.pair_products import copied_pairs
 from runtime.codegen.kernels.partial_sums import reduction_step
+from runtime.codegen.kernels.split import part_of
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, batch_parts
 from runtime.codegen.kernels.tiles import by_size, choice, lines, tile
 from runtime.codegen.machine import Target

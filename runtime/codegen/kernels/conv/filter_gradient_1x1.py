@@ -15,7 +15,6 @@ from runtime.codegen.costs import multiply_add_cycles
 from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.ir.words import minimum
 from runtime.codegen.kernels.conv.borders import first_operand, from_channel, onward, write_computed
-from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.filter_plan import BLOCK_PIXELS, FilterGradient, equal_ranges
 from runtime.codegen.kernels.conv.plan import WANTED_ITEMS
 from runtime.codegen.kernels.copies import copied
@@ -23,6 +22,7 @@ from runtime.codegen.kernels.depth import DepthLoop, Prefetch
 from runtime.codegen.kernels.matmul.plan import shares
 from runtime.codegen.kernels.pair_products import copied_pairs
 from runtime.codegen.kernels.partial_sums import reduction_step
+from runtime.codegen.kernels.split import part_of
 from runtime.codegen.kernels.steps import ComputedOperand, KernelContext, KernelStep, KernelSteps, batch_parts
 from runtime.codegen.kernels.tiles import by_size, lines, prefetching, tile
 from runtime.codegen.machine import NOMINAL_LANES, Target

@@ -13,13 +13,13 @@ from runtime.codegen.costs import FOLDED_PART_CYCLES, PACKED_ELEMENT_CYCLES
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import maximum, minimum
 from runtime.codegen.kernels.conv.axes import Axis, AxisPhase
-from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.plan import MAX_CHAIN_DEPTH, WANTED_ITEMS, ConvShape, packed_filter_cycles
 from runtime.codegen.kernels.copies import copied, zeros
 from runtime.codegen.kernels.depth import DepthLoop
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.matmul.plan import tile_cycles, tile_shape
+from runtime.codegen.kernels.split import part_of
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, Prepack, batch_parts
 from runtime.codegen.kernels.tiles import by_size, lines, starts, tile
 from runtime.codegen.machine import Target

@@ -13,13 +13,13 @@ from runtime.codegen.costs import COPIED_VECTOR_CYCLES, LINE_LOOP_CYCLES, PARTIA
 from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.ir.words import minimum
 from runtime.codegen.kernels.conv.borders import Border, Images, bordered
-from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.filter_plan import FilterGradient
 from runtime.codegen.kernels.conv.plan import WANTED_ITEMS
 from runtime.codegen.kernels.copies import copied, zeros
 from runtime.codegen.kernels.depth import DepthLoop
 from runtime.codegen.kernels.matmul import in_shares
 from runtime.codegen.kernels.matmul.plan import shares, tile_cycles, tile_shape
+from runtime.codegen.kernels.split import part_of
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.kernels.tiles import lines, tile
 from runtime.codegen.machine import Target

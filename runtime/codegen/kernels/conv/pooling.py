@@ -10,6 +10,7 @@ from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import convert, is_nan, maximum, where
 from runtime.codegen.kernels.conv.filter_plan import FilterAxis
 from runtime.codegen.kernels.conv.taps import MAX_UNROLLED_TAPS, Bounds, Fold, inside, is_inside
+from runtime.codegen.kernels.split import in_blocks
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, batch_parts
 
 
@@ -59,11 +60,7 @@ class Pool(NamedTuple):
 
     def vectors(self, f: Function) -> Iterator[tuple[Index, int]]:
         """Give the channels as vectors: the first channel, and the number of lanes that count."""
-        whole = self.channels // self.lanes * self.lanes
-        for c in f.range(0, whole, self.lanes):
-            yield c, self.lanes
-        if whole < self.channels:
-            yield whole, self.channels - whole
+        return in_blocks(f, self.channels, self.lanes)
 
     def pixel(self, f: Function, image: Value, row: Index, column: Index) -> Value:
         """Return the offset of a pixel in elements."""

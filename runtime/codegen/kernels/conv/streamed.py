@@ -17,11 +17,12 @@ from runtime.codegen.costs import (
 )
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.kernels.conv.borders import Images
-from runtime.codegen.kernels.conv.correlation import Correlation, part_of
+from runtime.codegen.kernels.conv.correlation import Correlation
 from runtime.codegen.kernels.conv.plan import WANTED_ITEMS, ConvShape, plan_convolution
 from runtime.codegen.kernels.copies import zeros
 from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch
 from runtime.codegen.kernels.matmul.plan import shares, tile_cycles, tile_shape
+from runtime.codegen.kernels.split import part_of
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.kernels.tiles import by_size, lines, tile
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target

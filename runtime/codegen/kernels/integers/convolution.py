@@ -18,8 +18,9 @@ from runtime.codegen.ir.words import convert
 from runtime.codegen.kernels.depth import DepthLoop, PanelVector
 from runtime.codegen.kernels.integers.corrections import Corrections, Terms
 from runtime.codegen.kernels.integers.shape import IntegerShape
-from runtime.codegen.kernels.integers.source import WANTED_ITEMS, Source, part_of
+from runtime.codegen.kernels.integers.source import WANTED_ITEMS, Source
 from runtime.codegen.kernels.integers.words import INT16, SIGN, difference, elements_of_word, joined
+from runtime.codegen.kernels.split import part_of
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, Prepack
 from runtime.codegen.kernels.tiles import by_size, lines, starts, tile
 from runtime.codegen.machine import Target

@@ -9,8 +9,9 @@ from runtime.codegen.ir import INT32, Index, Value
 from runtime.codegen.ir.words import convert
 from runtime.codegen.kernels.integers.convolution import finish
 from runtime.codegen.kernels.integers.shape import IntegerShape
-from runtime.codegen.kernels.integers.source import Source, part_of
+from runtime.codegen.kernels.integers.source import Source
 from runtime.codegen.kernels.integers.words import INT16
+from runtime.codegen.kernels.split import part_of
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, Prepack
 from runtime.codegen.kernels.tiles import starts
 from runtime.codegen.machine import Target

@@ -17,7 +17,6 @@ from runtime.codegen.ir.words import convert, where
 from runtime.codegen.kernels.copies import filled
 from runtime.codegen.kernels.integers.convolution import finish
 from runtime.codegen.kernels.integers.shape import IntegerShape
-from runtime.codegen.kernels.integers.source import part_of
 from runtime.codegen.kernels.integers.words import (
     INT16,
     SIGN,
@@ -28,6 +27,7 @@ from runtime.codegen.kernels.integers.words import (
     multiply_add,
     zero_point,
 )
+from runtime.codegen.kernels.split import part_of
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, Prepack
 from runtime.codegen.kernels.tiles import by_size, starts
 from runtime.codegen.machine import Target

@@ -120,10 +120,3 @@ class Source:
                     f.store(self._element(f.load(source, i + j, lanes), shift), to, i + j)
         if whole < count:
             f.store(self._element(f.load(source, count - lanes, lanes), shift), to, count - lanes)
-
-
-def part_of(f: Function, total: int, number: Index, parts: int) -> tuple[Index, Index]:
-    """Return the first of `total` things that belong to a part, and the one after the last."""
-    if parts == 1:
-        return 0, total
-    return f.index(number) * total // parts, (f.index(number) + 1) * total // parts

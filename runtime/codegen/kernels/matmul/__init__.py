@@ -11,7 +11,6 @@ loops     the loops around the tile
 """
 
 from runtime.codegen.kernels.matmul.loops import PrefetchedOperand as PrefetchedOperand
-from runtime.codegen.kernels.matmul.loops import in_blocks as in_blocks
 from runtime.codegen.kernels.matmul.loops import in_shares as in_shares
 from runtime.codegen.kernels.matmul.loops import in_tiles as in_tiles
 from runtime.codegen.kernels.matmul.loops import product as product

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from runtime.codegen.ir import Function, Index, Type, Value
-from runtime.codegen.ir.words import minimum, where
+from runtime.codegen.ir.words import where
 from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS
 from runtime.codegen.kernels.matmul.few_pairs import FewPairs
 from runtime.codegen.kernels.matmul.matrix import Matrix, Operand, PairedMatrix
@@ -23,6 +23,7 @@ from runtime.codegen.kernels.matmul.packing import packed_left, packed_right
 from runtime.codegen.kernels.matmul.plan import SUMS_GAP, MatmulPlan, shares
 from runtime.codegen.kernels.matmul.streamed import Streamed
 from runtime.codegen.kernels.matmul.tile import Sums, tile
+from runtime.codegen.kernels.split import in_blocks, least_of
 from runtime.codegen.machine import CACHE_LINE_BYTES
 
 Epilogue = Callable[[Value, Index, Index, int], None]
@@ -135,7 +136,7 @@ def _streamed_product(
     for j, columns in in_blocks(f, n, plan.block_columns):
         streamed = Streamed(f, vector, m, columns, Matrix(scratch + plan.left_scratch, plan.block_columns + SUMS_GAP))
         for p in f.range(0, k, plan.depth):
-            depth: Index = k if plan.depths == 1 else _least(k - p, plan.depth)
+            depth: Index = k if plan.depths == 1 else least_of(k - p, plan.depth)
             a = left.moved(0, p)
             if plan.pack_left:
                 a = packed_left(f, a, scratch, m, depth, plan.apart, vector)
@@ -189,7 +190,7 @@ class _BlockTiles:
         self.f, self.plan, self.vector, self.p, self.k, self.j = f, plan, vector, p, k, j
         self.epilogue, self.partial = epilogue, partial if plan.depths > 1 else None
         self.beside = beside
-        self.depth: Index = k if plan.depths == 1 else _least(k - p, plan.depth)
+        self.depth: Index = k if plan.depths == 1 else least_of(k - p, plan.depth)
         self.next_panels: Value | None = (
             None  # address of the panels of the next block of the depth, if they are prefetched
         )
@@ -334,15 +335,6 @@ class _BlockTiles:
                 yield r, c * self.plan.lanes, min(self.plan.lanes, columns - c * self.plan.lanes), x
 
 
-def in_blocks(f: Function, total: int, most: int) -> Iterator[tuple[Index, int]]:
-    """Give starts and sizes: a loop over whole blocks, and the rest."""
-    whole = total // most * most
-    for i in f.range(0, whole, most):
-        yield i, most
-    if whole < total:
-        yield whole, total - whole
-
-
 def in_tiles(f: Function, total: int, most: int) -> Iterator[tuple[Index, int]]:
     """Give starts and sizes of at most `most`, as equal as possible: a loop for each size."""
     return in_shares(f, shares(total, most))
@@ -355,10 +347,6 @@ def in_shares(f: Function, tiles: Iterable[tuple[int, int]]) -> Iterator[tuple[I
         for i in f.range(start, start + size * count, size):
             yield i, size
         start += size * count
-
-
-def _least(a: Index, b: int) -> Index:
-    return min(a, b) if isinstance(a, int) else minimum(a, b)
 
 
 def _next_panels(f: Function, panels: Panels, j: Index, columns: int, p: Index, plan: MatmulPlan, k: int) -> Value:

@@ -15,6 +15,7 @@ from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import transposed
 from runtime.codegen.kernels.matmul.matrix import Matrix, Operand, PairedMatrix
 from runtime.codegen.kernels.pair_chains import chain_columns, chain_rows
+from runtime.codegen.kernels.split import in_blocks
 
 VECTORS_PER_ITERATION: Final = 4
 """Vectors of a row of the left operand that one iteration packs."""
@@ -82,20 +83,11 @@ def _left_by_rows(f: Function, source: PairedMatrix, copy: Matrix, rows: int, de
             for i in f.range(0, rows):
                 f.store(source.element(i, p), copy.at, i * copy.row + p)
             continue
-        for i, size in _blocks(f, rows, lanes):
+        for i, size in in_blocks(f, rows, lanes):
             square = [source.along_column(i, p + q, lanes, size) for q in range(lanes)]
             for r, row in enumerate(transposed(square)[:size]):
                 f.store(row, copy.at, (i + r) * copy.row + p)
     return copy
-
-
-def _blocks(f: Function, total: int, size: int) -> Iterator[tuple[Index, int]]:
-    """Yield starts and sizes of whole blocks, then of the rest."""
-    whole = total // size * size
-    for i in f.range(0, whole, size):
-        yield i, size
-    if whole < total:
-        yield whole, total - whole
 
 
 def packed_right(

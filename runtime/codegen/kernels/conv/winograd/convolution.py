@@ -14,7 +14,6 @@ from runtime.codegen.costs import WINOGRAD_OF_PAIRS_PENALTY, WINOGRAD_PENALTY
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.types import BFLOAT16
 from runtime.codegen.ir.words import any_lane, is_nan, minimum, where
-from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.plan import ConvShape, packed_filter_cycles
 from runtime.codegen.kernels.conv.winograd.filters import TransformedFilters
 from runtime.codegen.kernels.conv.winograd.non_finite import NonFiniteTiles, written
@@ -22,6 +21,7 @@ from runtime.codegen.kernels.conv.winograd.plan import MAX_NOTED_PANELS, is_take
 from runtime.codegen.kernels.conv.winograd.tiles import transform_pixels
 from runtime.codegen.kernels.conv.winograd.transforms import POSITIONS, TILE_PIXELS, of_sums
 from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch
+from runtime.codegen.kernels.split import part_of
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, batch_parts
 from runtime.codegen.kernels.tiles import by_size, lines, starts, tile
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target

@@ -14,7 +14,6 @@ from dataclasses import replace
 from runtime.codegen.costs import WINOGRAD_PENALTY
 from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.ir.words import any_lane, is_nan, where
-from runtime.codegen.kernels.conv.correlation import part_of
 from runtime.codegen.kernels.conv.filter_plan import FilterGradient
 from runtime.codegen.kernels.conv.plan import WANTED_ITEMS
 from runtime.codegen.kernels.conv.winograd.gradient_plan import (
@@ -35,6 +34,7 @@ from runtime.codegen.kernels.conv.winograd.transforms import (
 from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch
 from runtime.codegen.kernels.matmul import in_shares
 from runtime.codegen.kernels.pair_products import in_pairs
+from runtime.codegen.kernels.split import part_of
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, batch_parts
 from runtime.codegen.kernels.tiles import by_size, lines, tile
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
