@@ -62,7 +62,12 @@ SHOW = Verb(
             "with --engine: show the step after this pass of the engine",
             needs={"--engine": "--after is for --engine"},
         ),
-        Option("--threads N", "with --engine and --memory: number of threads of a run; default 1", default=1),
+        Option(
+            "--threads N",
+            "with --engine and --memory: number of threads of a run; default 1",
+            default=1,
+            needs={"--engine --memory": "--threads is for the views of a run: --engine or --memory"},
+        ),
         Option(
             "--rank R/N",
             "show the step of process R of N in a run with --mpi, with its exchanges, as in 0/4",

@@ -68,6 +68,7 @@ COLLECTIVE_TIMEOUT = Option(
     "--collective-timeout TIME",
     "with --mpi: time without an answer after which another process is lost; default 5min",
     default=300.0,
+    needs={"--mpi": "--collective-timeout is how long processes of a run wait for each other; give --mpi"},
 )
 DATA = Option(
     "--data FILE", "data file in place of the program's, with the same keys, or a table: .csv, .jsonl, .parquet", Path

@@ -111,8 +111,20 @@ EXECUTE = Verb(
         Option(
             "--expect NAME=@FILE", "compare a fetch with a .npy file; a difference gives the exit code 1", many=True
         ),
-        Option("--rtol X", "relative tolerance of --expect; default 1e-5", tolerance, default=1e-05),
-        Option("--atol X", "absolute tolerance of --expect; default 1e-8", tolerance, default=1e-08),
+        Option(
+            "--rtol X",
+            "relative tolerance of --expect; default 1e-5",
+            tolerance,
+            default=1e-05,
+            needs={"--expect": "--rtol is a tolerance of --expect; give --expect NAME=@FILE"},
+        ),
+        Option(
+            "--atol X",
+            "absolute tolerance of --expect; default 1e-8",
+            tolerance,
+            default=1e-08,
+            needs={"--expect": "--atol is a tolerance of --expect; give --expect NAME=@FILE"},
+        ),
         "states",
         *STATES,
         Option("--save FILE", "write all states at the end", Path),
