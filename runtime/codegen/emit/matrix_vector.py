@@ -29,6 +29,7 @@ from runtime.codegen.kernels.matmul import ComputedMatrix, Matrix, Operand
 from runtime.codegen.kernels.matmul.shape import ProductShape
 from runtime.codegen.kernels.nest import unravelled
 from runtime.codegen.kernels.reduction import PARALLEL_CHAINS, SUM, Product, by_pairs, in_lanes
+from runtime.codegen.kernels.split import power_of_two_up_to
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 from runtime.codegen.rules import KernelContext, KernelStep, KernelSteps
 
@@ -69,13 +70,8 @@ def _tile(target: Target, columns: int, all_columns: int, column_bytes: int) -> 
     is_long = all_columns * column_bytes >= MIN_LONG_BYTES
     columns = 3 if is_long and all_columns == 3 else columns
     sums, chains = target.registers * 3 // 4, PARALLEL_CHAINS * target.vectors_per_nominal
-    rows = _power_of_two(min(sums // (columns * chains), ROWS_PER_PASS if is_long else 1))
-    return _Tile(rows, columns, min(_power_of_two(sums // (rows * columns)), chains), is_long)
-
-
-def _power_of_two(most: int) -> int:
-    """Return the largest power of two up to `most`; 1 if there is none."""
-    return 1 << max(most.bit_length() - 1, 0)
+    rows = power_of_two_up_to(min(sums // (columns * chains), ROWS_PER_PASS if is_long else 1))
+    return _Tile(rows, columns, min(power_of_two_up_to(sums // (rows * columns)), chains), is_long)
 
 
 def column_steps(target: Target, kernel: GroupKernel) -> KernelSteps:

@@ -63,7 +63,7 @@ class Product(NamedTuple):
 
 
 Link = Value | Product
-"""What is reduced into a chain; a product only into a sum."""
+"""A vector that a chain takes, or a product that a chain of a sum takes."""
 
 Read = Callable[[Index, int | None], Sequence[Link]]
 """Returns vectors that begin at an element, one for each reducer; with a tail, only the first lanes count."""

@@ -29,3 +29,8 @@ def least_of(a: Index, b: Index) -> Index:
     if isinstance(a, int) and isinstance(b, int):
         return min(a, b)
     return minimum(a, b) if isinstance(a, Value) else minimum(b, a) if isinstance(b, Value) else a
+
+
+def power_of_two_up_to(most: int) -> int:
+    """Return the largest power of two up to `most`; 1 if there is none."""
+    return 1 << max(most.bit_length() - 1, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from prograd_proto import TensorType
@@ -35,8 +35,8 @@ JOINED_OPS: Final = {False: ("transpose", "concat"), True: ("transpose", "concat
 OPERANDS: Final = {"scaled_dot_product_attention": 3, "attention_gradient": 4}
 """Number of the operands of each operator before the mask."""
 
-CACHED_OPERANDS: Final = 4
-"""Number of the operands of `cached_attention` behind the queries that may have gaps: keys and values."""
+CACHED_OPERANDS: Final = range(1, 5)
+"""Numbers of the operands of `cached_attention` that may have gaps: keys and values, new and cached."""
 
 
 def attention_rule(
@@ -47,6 +47,17 @@ def attention_rule(
     `joined` are the ops that would move or round them there; `of_pairs` is True for operands of bfloat16.
     """
     plan, operands = (PAIR_PLANS if of_pairs else PLANS)[operator], OPERANDS[operator]
+    return CustomKernel(
+        plan,
+        PAIR_DTYPES if of_pairs else FLOAT_DTYPES | {"bool"},
+        strided=_strided(plan, range(operands), places),
+        variant=" ".join(f"{place.number}+{place.offset}@{place.layout.strides}" for place in places),
+        joined=tuple(joined),
+    )
+
+
+def _strided(plan: Callable[..., KernelSteps], operands: range, *more: Sequence[ResultPlace]) -> StridedPlan:
+    """Return the plan that reads the operands of these numbers by strides; `more` is what `plan` takes behind them."""
 
     def strided(
         target: Target,
@@ -55,19 +66,13 @@ def attention_rule(
         attributes: Mapping[str, Any],
         layouts: Sequence[Layout | None],
     ) -> KernelSteps:
-        given = [layout for layout in layouts[:operands] if layout is not None]
-        return plan(target, inputs, outputs, attributes, given, places)
+        given = [layout for layout in layouts[operands.start : operands.stop] if layout is not None]
+        return plan(target, inputs, outputs, attributes, given, *more)
 
     def reads(number: int, layout: Layout) -> bool:
-        return number < operands and can_read(layout)
+        return number in operands and can_read(layout)
 
-    return CustomKernel(
-        plan,
-        PAIR_DTYPES if of_pairs else FLOAT_DTYPES | {"bool"},
-        strided=StridedPlan(reads, strided),
-        variant=" ".join(f"{place.number}+{place.offset}@{place.layout.strides}" for place in places),
-        joined=tuple(joined),
-    )
+    return StridedPlan(reads, strided)
 
 
 for _operator in PLANS:
@@ -75,21 +80,4 @@ for _operator in PLANS:
     RULES[f"{_operator} of bfloat16"] = attention_rule(_operator, of_pairs=True)
 
 
-def _cached_strided(
-    target: Target,
-    inputs: Sequence[TensorType | None],
-    outputs: Sequence[TensorType],
-    attributes: Mapping[str, Any],
-    layouts: Sequence[Layout | None],
-) -> KernelSteps:
-    given = [layout for layout in layouts[1 : 1 + CACHED_OPERANDS] if layout is not None]
-    return cached(target, inputs, outputs, attributes, given)
-
-
-def _cached_reads(number: int, layout: Layout) -> bool:
-    return 0 < number <= CACHED_OPERANDS and can_read(layout)
-
-
-RULES["cached_attention"] = CustomKernel(
-    cached, FLOAT_DTYPES | {"int32"}, strided=StridedPlan(_cached_reads, _cached_strided)
-)
+RULES["cached_attention"] = CustomKernel(cached, FLOAT_DTYPES | {"int32"}, strided=_strided(cached, CACHED_OPERANDS))

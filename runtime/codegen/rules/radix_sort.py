@@ -17,6 +17,7 @@ from runtime.codegen.ir import DTYPES, INT32, INT64, UINT8, Index, Type, Value
 from runtime.codegen.ir.types import UINT32, UINT64
 from runtime.codegen.ir.words import any_lane, bits, convert, is_nan, minimum, where
 from runtime.codegen.kernels.indices import index_dtype
+from runtime.codegen.kernels.split import power_of_two_up_to
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.rules.index import row_blocks
 
@@ -74,11 +75,6 @@ def all_of_order(
     )
 
 
-def _power_of_two(most: int) -> int:
-    """Return the largest power of two up to `most`, which is not 0."""
-    return 1 << most.bit_length() - 1
-
-
 class _Order:
     """The keys of a row, and the index of each."""
 
@@ -109,7 +105,7 @@ class _Order:
         """
         f = self.f
         self._clear()
-        parts = self._least_keys(row, step, _power_of_two(self.size // (2 * count)))
+        parts = self._least_keys(row, step, power_of_two_up_to(self.size // (2 * count)))
         for i in f.range(0, parts):
             self._add(f.index(i), f.load(self.keys, f.index(i) + self.size), f.index(i))
         f.store(f.index(parts), self.number)
