@@ -12,7 +12,7 @@ from runtime.entries import find_entry
 
 
 def add_bindings(program: pb.ProgramDesc, other: pb.ProgramDesc, entry: str) -> None:
-    """Add to an entry of `program` the bindings that `other` has besides."""
+    """Add to an entry of `program` the bindings that only `other` has."""
     own = find_entry(program, entry)
     sizes = [list(binding.dims) for binding in own.bindings]
     for binding in find_entry(other, entry).bindings:

@@ -18,9 +18,9 @@ from registry import Block, OpError, Value
 class Reports:
     """The fetches of one program.
 
-    `train` has those of training, `entries` those of the others by entry, and `losses` the losses that the entry
-    `evaluate` reports. `totals` has the new value of each total of a metric by state. `new_total(name, type)` makes
-    such a state. `best` has, for each name that `evaluate` reports, the better direction, if it is known.
+    `train` has the results of training, `entries` the results of the other entries, by name, and `losses` the losses
+    that the entry `evaluate` reports. `totals` has the new value of each total of a metric by state. `new_total(name,
+    type)` makes such a state. `best` has, for each name that `evaluate` reports, the better direction, if it is known.
     """
 
     def __init__(self, block: Block, new_total: Callable[[str, TensorType], Value]) -> None:

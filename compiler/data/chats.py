@@ -1,8 +1,8 @@
 """Texts for a language model as rows of codes: conversations, prompts with completions, and plain texts.
 
 1. A line of JSON has `messages`, or `prompt` and `completion`, or `text`. A file .txt is one text.
-2. A conversation becomes text by the template of the model. What an assistant says is trained: the text of the turns up
-   to it must be the text of those before it with an addition, and the addition counts. A completion counts, and a plain
+2. A conversation becomes text by the template of the model. What an assistant says is trained. The text of the turns up
+   to it must begin with the text of the turns before, and only the addition counts. A completion counts, and a plain
    text counts whole.
 3. The label of a position is the code behind it, or -100 where that does not count, and at the end of a text.
 4. Rows have one length. A plain text goes on in further rows; conversations are cut. Together, texts share rows: the
@@ -180,7 +180,7 @@ def given_texts(source: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def is_text(where: str, name: str, given: object) -> str:
-    """Return a text of a line of JSON; raise DataError for what is none."""
+    """Return a text of a line of JSON; raise DataError for any other value."""
     if not isinstance(given, str):
         raise DataError(f"{where}: {name} is no text")
     return given

@@ -199,7 +199,7 @@ def _dates(name: str, raw: Array, training: Array, options: PackOptions, parts: 
 
 
 def is_number(raw: Array) -> bool:
-    """Return True if all values that are not missing are numbers; booleans are none."""
+    """Return True if all values that are not missing are numbers; booleans are not numbers."""
     if raw.dtype.kind != "O":
         return raw.dtype.kind in "iuf"
     return all(is_no_value(text) or _is_number(text) for text in raw.tolist())

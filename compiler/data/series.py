@@ -100,7 +100,7 @@ def _require_rising(name: str, times: Array) -> None:
 
 
 def require_no_gap(name: str, stay: Array) -> None:
-    """Raise DataError, which names the row, for a row that is dropped between others, across which windows would go."""
+    """Raise DataError, which names the row, if a row is dropped between others, because windows would go across it."""
     inside = np.flatnonzero(stay)
     gone = np.flatnonzero(~stay)
     gone = gone[(gone > inside[0]) & (gone < inside[-1])] if len(inside) else gone[:0]

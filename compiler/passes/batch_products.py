@@ -15,9 +15,9 @@ After the scan:
 4. A carry that only adds up sums of such rows becomes one sum. A row of the result that multiplies a derived tensor by
    a shared matrix becomes one product of all rows.
 
-Each product then has as many rows as all iterations together, as those of the recurrent operators have. The sums of
-floats have another order, so results may differ in their last bits from those of a program without this pass. Stacks of
-rows take memory: a stack above `MAX_STACK_BYTES` is not made.
+Each product then has the rows of all iterations together, as in the recurrent operators. The sums of floats have
+another order, so results may differ in their last bits from those of a program without this pass. Stacks of rows take
+memory: a stack above `MAX_STACK_BYTES` is not made.
 """
 
 from __future__ import annotations

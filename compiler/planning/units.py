@@ -1,7 +1,8 @@
 """Recompute the forward pass in units, such as the layers of a transformer, from what enters each unit.
 
 1. The forward ops are cut where few bytes cross: where values that earlier ops made and later forward ops read are the
-   fewest, such as the sum that runs through the layers. What lies between two cuts is a unit; several may be one.
+   fewest, such as the sum that runs through the layers. The ops between two cuts are a unit; several units may become
+   one.
 2. A unit is recomputed by repeating those of its ops that make what the backward pass reads of it, right before the
    first such reader. They read what crosses the cut before the unit, which is kept.
 3. The first units wait longest for their gradients, so they are recomputed first, one after the other, until the
@@ -25,7 +26,7 @@ WIDTHS: Final = (1, 2, 3, 4, 6, 8)
 """Numbers of stretches between cuts that a unit may have."""
 
 NARROW: Final = 1.25
-"""Multiple of the fewest crossing bytes nearby, up to which a place is a cut."""
+"""A place is a cut if at most this many times the fewest crossing bytes nearby cross it."""
 
 NEAR: Final = 24
 """Forward ops on each side of a place among which it has to be narrow."""

@@ -344,7 +344,7 @@ class Estimator(Parameters):
             raise ValueError(f"callbacks={self.callbacks!r} is no list; give callbacks=[…]")
 
     def _require_parameters(self) -> None:
-        """Raise ValueError for a parameter that is none."""
+        """Raise ValueError for an invalid parameter."""
         for name, least in (("alpha", 0.0), ("tol", -math.inf), ("dropout", 0.0)):
             _require(name, getattr(self, name), Real, least)
         _require("learning_rate_init", self.learning_rate_init, Real, 0.0, above=True)

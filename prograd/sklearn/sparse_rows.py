@@ -50,7 +50,7 @@ class SparseRows:
         return self.matrix.nnz / max(self.shape[0] * self.shape[1], 1)
 
     def means(self) -> Array:
-        """Return the mean of each column over the numbers that are there, zeros included; NaN is none."""
+        """Return the mean of each column over the numbers that are there, zeros included; NaN is not a number."""
         missing = np.isnan(self.matrix.data)
         numbers = self.matrix.copy()
         numbers.data = np.where(missing, 0, numbers.data)

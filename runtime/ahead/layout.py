@@ -95,7 +95,8 @@ class Layout:
     Attributes:
         states: places of the states by name, in the order of their files.
         entries: places of the entries.
-        aside: likewise of the totals of entries that do not train, so an evaluation in an epoch changes none of its.
+        aside: places of the totals of entries that do not train, so an evaluation within an epoch leaves the epoch's
+        totals.
         constants: bytes of all constants, and of the values of totals when an epoch begins.
         restored: for each state that lasts an epoch, its name and the offset of these bytes.
         board, team: places of the driver's words, and of its helper threads.
@@ -145,8 +146,8 @@ def layout_of(
 ) -> Layout:
     """Return the layout of a program with these entries; `initial` has the values of states when an epoch begins.
 
-    Layouts with equal `threads` and numbers of entries, `versions`, have the same places for states; those that are
-    given the first of them add their constants to it.
+    Layouts with equal `threads` and numbers of entries, `versions`, have the same places for states; a layout that gets
+    the first of them adds its constants to it.
     """
     types = {state.name: type_of(state) for state in held(program)}
     layout = Layout() if first is None else Layout(constants=first.constants)

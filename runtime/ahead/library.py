@@ -66,7 +66,7 @@ class Library(NamedTuple):
         builds: the program for each instruction set.
         threads: number of threads that may share a step.
         initialises: True if it can draw initial values.
-        shards: the number of shards by the method of the step that is there in shards.
+        shards: the number of shards of each step in shards, by the name of its method.
     """
 
     name: str
@@ -157,7 +157,7 @@ def library_of(
         threads: number of threads that may share a step.
         word_bytes: size of an address.
         has_files: True if functions that read and write files belong to it.
-        by_shard: True if the steps in shards come as two as well, see `shard_steps`.
+        by_shard: True if each step in shards is also built as two steps, see `shard_steps`.
 
     Raises:
         UsageError: an entry or number of rows that the program lacks, a name that is taken, an op that only NumPy
@@ -212,8 +212,8 @@ def _built(
 ) -> tuple[Build, list[Member]]:
     """Return the program for an instruction set, and its object files.
 
-    `parts` are functions and the prefix of their tables; the first has all that are public. `saves`: files of states
-    can be written.
+    `parts` are functions and the prefix of their tables; the first part has all public functions. `saves`: files of
+    states can be written.
     """
     prefix, functions = parts[0]
     kernels = _Kernels(target, prefix)

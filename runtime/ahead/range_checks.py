@@ -14,7 +14,7 @@ INTEGERS: Final = ("int32", "int64")
 """Dtypes of indices and labels."""
 
 ALONE: Final = MOVES - {"pad", "split"}
-"""Operators that, of one operand, change no number, and leave or make none that is not of its row."""
+"""Operators that change no number of their only operand, and keep each number in its row."""
 
 ANY_FEED: Final = -1
 

@@ -30,7 +30,7 @@ class ShardSteps(NamedTuple):
     """The two steps, and the number of shards.
 
     Attributes:
-        sums: computes the sums of a shard; its fetches are they, and its feeds have the rows of a shard.
+        sums: computes the sums of a shard, which are its fetches; its feeds have the rows of a shard.
         update: takes the sums over all shards as feeds, in that order; its fetches are those of the whole step.
         shards: number of shards.
     """

@@ -202,7 +202,7 @@ def _state(writer: _Writer, program: pb.ProgramDesc, state: pb.StateDesc, at: in
 
 
 def _lengths(bounds: Sequence[BoundEntry]) -> list[int]:
-    """Return the length of each step as a number among those of its entry, from 0, the shortest, on."""
+    """Return the rank of each step's length among the steps of its entry; the shortest has rank 0."""
     found: dict[str, list[object]] = {}
     for bound in reversed(bounds):  # the shortest first
         lengths = found.setdefault(bound.name, [])

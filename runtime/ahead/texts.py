@@ -45,7 +45,7 @@ _LOCALS: Final = "self memory noise seed steps step states folder code count arg
 """Names that `example.c` has itself."""
 
 NO_NAMES: Final = frozenset((*_WORDS.split(), *_LOCALS.split()))
-"""Words of C, C++, Rust and of the example that are no names of parameters."""
+"""Words of C, C++, Rust and of the example that cannot be names of parameters."""
 
 
 class Parameter(NamedTuple):

@@ -125,7 +125,7 @@ def _check(operators: Operators, op: pb.OpDesc, types: Mapping[str, TensorType])
 
 
 def _require_no_exchange(operators: Operators, contract: Contract) -> None:
-    """Raise ProgramError for an op of a file that exchanges values: which ranks there are is no fact of a program."""
+    """Raise ProgramError for an op of a file that exchanges values: a program does not know the ranks of its run."""
     exchanges = any(effect.resource == GROUP for effect in contract.effects)
     require(
         operators.is_dealt or not exchanges,

@@ -140,7 +140,7 @@ class NativeCode:
     Attributes:
         target: machine that runs the object code.
         threads: number of threads that share the work items.
-        useful_threads: number of threads of these that are enough: with more, a step takes about as long, or longer.
+        useful_threads: number of threads beyond which a step does not get faster.
         functions: names of the functions in the object code.
         states: names of the states that have a base.
         constants: positions in the block of the constants that have a base.
@@ -239,7 +239,7 @@ class NativeCode:
 
     @property
     def is_one_segment(self) -> bool:
-        """True if compiled code computes all ops in one stretch: there is some, and no host op, also in no block."""
+        """True if compiled code computes the step in one stretch: no op of it, or of a block in it, is a host op."""
         return len(self.segments) == 1 and not self.hosts and not self.inner_hosts
 
     @property

@@ -49,7 +49,7 @@ def to_bytes(code: NativeCode) -> bytes:
 
 
 def from_bytes(content: bytes) -> NativeCode | None:
-    """Return the code that these bytes are of; None if they are not of this form."""
+    """Return the code that these bytes describe; None if they do not have this form."""
     start = LENGTH_BYTES + int.from_bytes(content[:LENGTH_BYTES], "little")
     try:
         left, sizes = json.loads(content[LENGTH_BYTES:start])

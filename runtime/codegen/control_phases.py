@@ -194,7 +194,7 @@ class ControlOp:
         return [begin, *packing, test, chunks, onward, *phases, end]
 
     def _counters(self, trips: int, begin: list[Action]) -> tuple[list[int], list[Action]]:
-        """Return the words with the first numbers of the carries, which count, and the actions that store the last."""
+        """Return the words with the first values of the counters that are carried, and actions that store the last."""
         code, end = self._code, list[Action]()
         counters = [code.word() for _ in range(self._carries)]
         for j, counter in enumerate(counters):

@@ -210,7 +210,7 @@ PART_GRADIENT_CYCLES: Final = 3
 # Effects on whole kernels, as factors of their cycles.
 
 MIN_TIME_SAVED_PER_STATE_BYTES: Final = 0.01
-"""Price of memory for prepacked values: bytes as many as those of all states cost this share of the step's cycles."""
+"""Price of memory for prepacked values: as many bytes as all states have cost this share of the step's cycles."""
 
 SHARED_PANELS_GAIN: Final = 0.0625
 """Cycles saved if all work items share one copy of the panels, as a share of the product's multiply-add cycles."""

@@ -225,7 +225,7 @@ def _train(
     overtime: Overtime,
     stack: ExitStack,
 ) -> tuple[dict[str, Array], Fields]:
-    """Train, and return the fetches of the last step and the fields of the result."""
+    """Raise UsageError for an option that only entries of another kind have."""
     _require_entries(options, "training", f"shares the rows of a prediction, and the entry {entry!r} trains")
     file = _metrics_file(options, run, entry)
     watch = _watch(options, run, entry)

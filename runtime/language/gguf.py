@@ -109,7 +109,7 @@ def is_gguf(path: Path) -> bool:
 
 
 def read_gguf(path: Path) -> GgufFile:
-    """Return the header of a file; raise DataError for one that is no GGUF, is cut, or says what cannot be."""
+    """Return the header of a file; raise DataError for a file that is not GGUF, is cut off, or contradicts itself."""
     with _opened(path) as stream:
         stream.seek(0, 2)
         size = stream.tell()

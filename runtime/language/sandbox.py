@@ -98,7 +98,7 @@ def _room() -> Any:
 
 
 def compiled(text: str, fail: Fail) -> Any:
-    """Return a compiled template; call `fail` for a text that is none."""
+    """Return a compiled template; call `fail` for an invalid template."""
     room, jinja2 = _room()
     try:
         return room.from_string(text)

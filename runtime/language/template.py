@@ -73,7 +73,7 @@ def _tokens_and_template(files: Mapping[str, str], where: str) -> tuple[dict[str
 
 
 def require_conversation(given: object, where: str) -> list[dict[str, str]]:
-    """Return the turns of a conversation; raise DataError for what is none."""
+    """Return the turns of a conversation; raise DataError for anything else."""
     if not isinstance(given, list) or not given:
         raise DataError(f"{where}: messages is no list of turns, as in [{{'role': 'user', 'content': 'Hello'}}]")
     made: list[dict[str, str]] = []

@@ -28,7 +28,7 @@ class Tokenizer:
     """A tokenizer of the package `tokenizers`, from the text of its tokenizer.json."""
 
     def __init__(self, text: str, where: str = "tokenizer.json") -> None:
-        """Read a tokenizer; raise DataError for a text that is none, UsageError without the package."""
+        """Read a tokenizer; raise DataError for an invalid text, UsageError without the package."""
         module = extra("tokenizers", "lm", "the tokenizer of a language model")
         try:
             self._made: Any = module.Tokenizer.from_str(text)

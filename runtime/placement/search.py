@@ -8,8 +8,8 @@ offsets never decrease along a branch. Here a branch decides which item comes ne
 2. Where no unplaced item can lie on the floor of a section, because all reach into sections with higher floors, the
    floor rises to the lowest of those, and the slack shrinks by as much. Without slack the state has no solution.
 3. A valley is a run of sections with one floor between higher ones. Every item that covers its floor at one section
-   lives within the valley. So choose a section of a valley, and branch: each item that may lie there, or none. None
-   costs slack: the next item rests on an item of the valley, or on its wall.
+   lives within the valley. So choose a section of a valley, and branch: each item that may lie there, or none. The
+   choice of none costs slack: the next item rests on an item of the valley, or on its wall.
 4. Choose the section by its branches, its slack, and the number of branches that it has ended.
 5. When no unplaced item crosses from one section to the next, both sides are solved separately. If one has no solution,
    the search backtracks behind the split at once.

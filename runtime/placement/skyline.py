@@ -185,7 +185,7 @@ class _Waiting:
         self._update(section)
 
     def move(self, k: int, section: int) -> None:
-        """Let the item watch `section` besides the one where it waits, together with the items that already do."""
+        """Let the item watch `section` and the section where it waits; it joins the items that watch both."""
         self.steps += 1
         left = self._home[self._pair[k]]
         self.remove(k)

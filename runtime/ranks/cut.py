@@ -231,7 +231,7 @@ class _Cutting:
         op.outputs[:] = [names.get(name, name) for name in op.outputs]
 
     def _gathers(self) -> Iterator[pb.OpDesc]:
-        """Yield the exchanges that make the new values of states whole that are not cut."""
+        """Yield the exchanges that make whole the new values of the states that are not cut."""
         tensors = {p.state: p.tensor for p in self._block.parameters}
         for update in self._block.updates:
             if update.state in self._states or update.tensor not in self.names:

@@ -4,7 +4,8 @@
    change none, and no other such feed has it in these rows.
 2. Rows of a parameter are looked up by number, as in an embedding: the error says how many rows there must be.
 3. A metric is named if nothing but its totals is computed from the op: it is a fetch, and the totals are states named
-   after it. One that counts its rows in `seen` keeps an element of each, and is full if the next has no place.
+   after it. A metric that counts its rows in `seen` keeps an element of each row, and is full if the next row has no
+   place.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from runtime.rows.streamed import Streamed
 MOVES: Final = frozenset(
     {"broadcast_to", "cast", "concat", "identity", "pad", "reshape", "slice", "split", "transpose", "where"}
 )
-"""Operators that change no number of an operand but to another dtype, or leave it out."""
+"""Operators that give the numbers of an operand unchanged or in another dtype; they may leave some out."""
 
 _LOOK_UPS: Final = frozenset({"gather", "sparse_matmul"})
 """Operators that look up rows of a parameter by their numbers."""

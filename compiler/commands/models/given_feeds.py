@@ -14,7 +14,7 @@ from prograd_proto.regular_files import open_regular
 
 
 def given_feeds(words: list[str]) -> dict[str, Any]:
-    """Return arrays by name; raise UsageError or DataError for words and files that are none."""
+    """Return arrays by name; raise UsageError or DataError for words and files that are not arrays."""
     from runtime.files.tensor_files import keys_of, parse_npy, read_arrays, unverified
 
     made: dict[str, Any] = {}

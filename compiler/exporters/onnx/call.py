@@ -100,7 +100,7 @@ class Call:
         return self.graph.result(name, self.types[number], order)
 
     def producer(self, number: int) -> Call | None:
-        """Return the op that makes an operand; None if it is none of this block."""
+        """Return the op that makes an operand; None if no op of this block does."""
         return self.walk.calls.get(self.inputs[number])
 
     def made_by(self, number: int, *op_types: str) -> Call | None:

@@ -22,7 +22,7 @@ class Tensor:
         name: its name in the graph; "" while it is only an array.
         array: its elements in the program's order, if they are known while exporting.
         origins: names of the states that the elements come from.
-        state: the name of the state that it is; "" if it is none.
+        state: the name of the state that it is; "" if it is not a state.
         is_zero: True if all elements are known to be 0.
     """
 

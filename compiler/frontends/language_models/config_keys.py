@@ -34,7 +34,7 @@ ACTIVATIONS: Final = {
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Return the object in a file of JSON; raise CompileError if it cannot be read or is none."""
+    """Return the object in a file of JSON; raise CompileError if it cannot be read or is not an object."""
     try:
         with open_regular(path) as stream:
             raw = stream.read(MOST_BYTES + 1)

@@ -97,7 +97,7 @@ class Encoder:
 
 
 def encoder_of(folder: Path) -> Encoder | None:
-    """Return the encoder of a folder; None for a folder of another kind, or that is none.
+    """Return the encoder of a folder; None for a folder of another kind, or without a model.
 
     Raises CompileError for a config that is damaged, or has what the builder does not know.
     """

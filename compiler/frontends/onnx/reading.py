@@ -44,7 +44,7 @@ def package(what: str = "from_onnx") -> Any:
 
 
 def read(path: str | os.PathLike[str], account: Account | None = None) -> Any:
-    """Return the model of a file with its functions inlined; raise CompileError for a file that is none.
+    """Return the model of a file with its functions inlined; raise CompileError for a file that is not a model.
 
     Raises ResourceLimit for a file that takes more memory than the account of the import has.
     """

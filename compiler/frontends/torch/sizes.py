@@ -56,7 +56,7 @@ class Sizes:
         return made
 
     def value(self, size: Any) -> Any:
-        """Return a size as an extent, or a number that is none, such as a float."""
+        """Return a size as an extent, or as a number if it is not an extent, such as a float."""
         if isinstance(size, float | bool):
             return size
         expression = getattr(getattr(size, "node", None), "expr", size)

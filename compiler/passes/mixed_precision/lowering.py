@@ -36,7 +36,7 @@ class Lowering(BlockFacts):
             products, and ops that follow or move elements, read their rounded copies.
         weights: bfloat16 copies of states that such an op and its gradient read, by state and op.
         wide: tensors that only widen a 16-bit float.
-        sources: for each of them that the program has, the bfloat16 tensor that it widens, which products read.
+        sources: by wide tensor of the program, the bfloat16 tensor that it widens; products read that.
     """
 
     def __init__(self, block: BlockAnalysis, keep: Sequence[str], lower: Sequence[str]) -> None:

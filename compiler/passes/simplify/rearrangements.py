@@ -172,7 +172,7 @@ def _ranges(op: pb.OpDesc) -> dict[int, range]:
 
 
 def _as_slice(places: range) -> slice:
-    """Return the slice with these positions of a sequence, none of which is counted from the end."""
+    """Return the slice with these positions of a sequence; no position is counted from the end."""
     if not places:
         return slice(0, 0)
     stop = places[-1] + (1 if places.step > 0 else -1)

@@ -32,7 +32,7 @@ ROWS_TOGETHER: Final = 4
 MAX_UNROLLED_INSTRUCTIONS: Final = 96
 """Upper bound on the instructions for a vector of a group whose rows are computed together.
 
-The code is written once for each row, and beside a sine or an exponential a load that is saved counts for nothing.
+The code is written once for each row, and one load less does not matter beside a sine or an exponential.
 """
 
 
@@ -119,7 +119,7 @@ def _streams(kernel: GroupKernel, loops: Nest) -> list[str]:
 
 
 def _prefetch(context: KernelContext, kernel: GroupKernel, loops: Nest, names: list[str], at: list[Index]) -> None:
-    """Prefetch what is read `PREFETCH_BYTES` after this position: the hardware prefetches not as far."""
+    """Prefetch what is read `PREFETCH_BYTES` after this position: the hardware does not prefetch that far."""
     for name in names:
         ahead = PREFETCH_BYTES // ITEM_BYTES[kernel.types[name].dtype]
         context.f.prefetch(context.addresses[name] + offset_of(at, loops.strides[name]), ahead, 2)

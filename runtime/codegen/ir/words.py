@@ -68,7 +68,7 @@ def absolute(x: Value) -> Value:
 
 
 def copysign(size: Operand, sign: Value) -> Value:
-    """Return a number with the size of the one and the sign of the other."""
+    """Return the size of the first number with the sign of the second."""
     return sign.function.intrinsic("copysign", sign.type, sign.like(size), sign)
 
 
@@ -95,7 +95,7 @@ def convert(x: Value, element: Type) -> Value:
 
 
 def saturated(x: Value, element: Type) -> Value:
-    """Return floats as integers, towards zero: the nearest integer that there is for those outside, and 0 for NaN."""
+    """Convert floats to integers, towards zero; floats out of range become the nearest integer, and NaN becomes 0."""
     if x.type.kind in HALVES:
         x = widened(x)
     to, f = element.of(x.type.lanes), x.function

@@ -1,4 +1,4 @@
-"""Sums and squared deviations in one pass, down rows: what the mean and the variance of each column follow from.
+"""Sums and squared deviations down rows, in one pass; the mean and the variance of each column follow from them.
 
 The rows of a block are in registers or in the first-level cache, so the deviations from the mean of the block are
 exact to a few digits of the deviation itself. Blocks are joined one after the other, up to 64 in a chain, and chains

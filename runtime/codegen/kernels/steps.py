@@ -56,7 +56,7 @@ class ComputedOperand(NamedTuple):
         return self._replace(first=self.first + rows)
 
     def prepared(self, row: Index, count: int) -> ComputedOperand:
-        """Return the operand for `count` rows from this one on alone."""
+        """Return the operand for only `count` rows, from this one on."""
         return self if self.few_rows is None else self._replace(read=self.few_rows(self.first + row, count))
 
     def widened(self) -> ComputedOperand:

@@ -199,7 +199,7 @@ def _cycles_of_blocks(op: pb.OpDesc, blocks: Sequence[LoweredBlock]) -> int:
 
 
 def iterations_of(type: str, attributes: Mapping[str, object]) -> int:
-    """Return the iterations of a loop, at most; 0 for a `while_loop` without a bound."""
+    """Return an upper bound on the iterations of a loop; 0 for a `while_loop` without a bound."""
     if type == WHILE:
         return cast("int", attributes["max_trips"])
     [length] = cast("tuple[int]", attributes["length"])

@@ -96,7 +96,7 @@ def _can_reduce(group: Group, node: Node, domain: tuple[int, ...], block: Nodes)
 
 
 def _are_of_one_pass(nodes: Sequence[Node]) -> bool:
-    """Return True if reductions are no moments, or all are moments of one tensor."""
+    """Return True if no reduction is a moment, or all are moments of one tensor."""
     reductions = [node for node in nodes if isinstance(node.rule, Reduction)]
     moments = [node.inputs[0] for node in reductions if isinstance(node.rule, Moment)]
     return not moments or (len(moments) == len(reductions) and len(set(moments)) == 1)

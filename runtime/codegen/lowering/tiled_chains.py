@@ -190,7 +190,7 @@ class _Search:
     def _grown(
         self, i: int, rows: int, is_tiled: Mapping[str, bool], read: set[str], growth: _Growth
     ) -> _Growth | None:
-        """Return what is left for further groups if this one joins the chain; None if it cannot."""
+        """Return the limits for further groups if this one joins the chain; None if it cannot."""
         row_tiles = self._row_tiles_of(i)
         if not growth.min_bytes and self._steps[i].tiled:
             return None

@@ -82,7 +82,7 @@ def exp_beside_one(x: Value) -> Value:
 
 
 def exp2(x: Value) -> Value:
-    """Return 2**x; at most 1.0 and 1.1 ulp, and exact for whole numbers."""
+    """Return `exp` for a sum with a number near 1; a result below the normal numbers may be any other such number."""
     x = maximum(x, UNDERFLOW_ARGUMENTS[x.type.bits] * LOG2E)
     n, whole = _nearest(x)
     return _scaled(1 + _expm1_near((x - n) * LN2), (n, whole), x, 1.0)

@@ -100,8 +100,8 @@ class _Order:
     def begin_with_first(self, row: Value, step: int, count: int) -> None:
         """Compute the keys, and keep those that may be among the first `count`.
 
-        The row is cut into more than `count` parts. The least key of each, of which the one number `count` is a bound:
-        no key above it is among the first. So all other keys are passed over, a vector at a time.
+        The row is cut into more than `count` parts, and each part has a least key. The least key number `count` is a
+        bound: no key above it is among the first. So all other keys are passed over, a vector at a time.
         """
         f = self.f
         self._clear()

@@ -36,7 +36,7 @@ class Attestation:
     """The statement about a run, while the run goes on."""
 
     def __init__(self, options: argparse.Namespace, run: Run) -> None:
-        """Begin or continue the chain; raise UsageError for a key that is none, DataError for a damaged chain."""
+        """Begin or continue the chain; raise UsageError for an invalid key, DataError for a damaged chain."""
         self._options, self._run = options, run
         self._signer = None if options.sign is None else Signer(options.sign)
         self._inputs = list(_inputs(options, run))

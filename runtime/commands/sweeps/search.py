@@ -33,7 +33,7 @@ class Range(NamedTuple):
         return f"{self.low}..{self.high}{':log' if self.log else ''}"
 
     def at(self, part: float) -> Number:
-        """Return the number at a part of the range, from 0 on and below 1."""
+        """Return the number at a fraction of the range; the fraction is below 1."""
         low, high = (self.low, self.high + 1) if self.whole else (self.low, self.high)
         if self.log:
             found = math.exp(math.log(low) + part * (math.log(high) - math.log(low)))

@@ -87,7 +87,7 @@ def compiled_code(
 ) -> KernelCode:
     """Return the code for a target of these parts.
 
-    An entry of the cache that is whole and no code of ours, which only the user can have put there, counts as absent.
+    An undamaged entry that is not code of this engine counts as absent; only the user can have put it there.
 
     Args:
         program: name of the program, for the list of entries.

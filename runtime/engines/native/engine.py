@@ -124,7 +124,7 @@ class NativeEngine:
     def _prepacked_of(
         self, bound: BoundEntry, fetch: Sequence[str], states: Mapping[str, Array], nbytes: int
     ) -> Prepacked:
-        """Return the memory that all threads share that run the same steps with the same states."""
+        """Return the memory that is shared by all threads which run the same steps with the same states."""
         read = [states[p.state].ctypes.data for p in bound.block.parameters if p.WhichOneof("source") == "state"]
         key = bound.number, tuple(sorted(fetch)), tuple(read)
         with self._lock:
@@ -184,7 +184,7 @@ class NativeWorkspace:
 
     @property
     def footprint(self) -> Footprint:
-        """The arena, the file beside it and all copies; and those of the ops that are looked at one by one."""
+        """The bytes of the arena, the file beside it and all copies, with those of the ops that are run one by one."""
         here, beside = self._memory, self._beside
         arena, file = here.arena_bytes + beside.arena_bytes, here.file_bytes + beside.file_bytes
         return Footprint(arena, file, here.copy_bytes + beside.copy_bytes)

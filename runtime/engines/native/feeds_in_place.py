@@ -87,7 +87,7 @@ class FeedsInPlace:
 
 
 def _spans(arrays: Sequence[Array]) -> list[tuple[int, int]]:
-    """Return the first address and the one after the last of these arrays; those within a page of each other are one.
+    """Return address ranges that cover these arrays; arrays within a page of each other have one range.
 
     States are contiguous, so there are few spans, and each step looks at all of them.
     """

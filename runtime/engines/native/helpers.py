@@ -130,7 +130,7 @@ class _Helper:
             self._waken()
 
     def end(self) -> None:
-        """Let the thread end; one that has started and does not run yet ends by itself."""
+        """Tell the thread to end; a thread that was started and does not run yet ends by itself."""
         self._is_closed = True
         if self._runs:
             self._driver = None

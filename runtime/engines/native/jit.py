@@ -36,7 +36,7 @@ OPTIMIZATION_LEVEL: Final = 1
 """Optimisation level of the code generator: with 0 the code is half as fast; 2 and 3 only take longer to compile."""
 
 OPTIMIZATION_LEVELS: Final = {"wasm32": 2}
-"""Levels of architectures that have another: only from 2 on does LLVM let values of WebAssembly share locals."""
+"""Levels of architectures that need another one: LLVM lets values of WebAssembly share locals only from 2 on."""
 
 BASE_CPUS: Final = {
     "x86_64": "x86-64",

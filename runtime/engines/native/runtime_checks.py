@@ -99,5 +99,5 @@ def _compute(
 
 
 def _operand(known: Mapping[str, Array], name: str, type: TensorType) -> Array:
-    """Return an operand; one without memory, which another group keeps in registers, is not the rejected one."""
+    """Return an operand; an operand without memory, which another group keeps in registers, is not the rejected one."""
     return np.array(known[name], order="C") if name in known else aligned_array(type)

@@ -104,7 +104,7 @@ def bind(
         around: the program and the run.
         pinned: tensors that must keep their values to the end of a step, besides fetches and updates.
         plan: the bytes that a step may take; tensors that are pinned take more.
-        ways: ways to put ops into phases, of which the first is taken that the plan has the bytes for.
+        ways: ways to put ops into phases; the first one for which the plan has enough bytes is taken.
         memory: returns at least the given number of aligned bytes for the arena.
         file: returns at least the given number of bytes for spilled tensors; not called if there are none.
     """

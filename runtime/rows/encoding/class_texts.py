@@ -31,7 +31,7 @@ MAX_DIGITS: Final = 400
 """Upper bound on the characters of a number; longer texts of digits are texts."""
 
 _NUMBER: Final = re.compile(r"[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,9})?")
-"""A number in decimal; a code with a leading zero, such as 007, is none. `Decimal` has no longer exponents."""
+"""A number in decimal; a code with a leading zero, such as 007, is not a number. `Decimal` has no longer exponents."""
 
 _INTEGER: Final = re.compile(r"0|-?[1-9][0-9]*")
 
@@ -54,7 +54,7 @@ def form_of(texts: Iterable[str]) -> Form:
 
 
 def canonical(text: str, form: Form) -> str:
-    """Return the spelling by which a text is compared with others of a form; a text that is none stays as it is."""
+    """Return the spelling by which a text is compared with others of a form; a text of another form stays as it is."""
     text = _composed(text)
     match form:
         case "boolean":

@@ -120,7 +120,7 @@ def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _is_finite(value: object) -> bool:
-    """Return True for a number, but no boolean, that float64 holds."""
+    """Return True for a number that float64 holds; a boolean is not a number."""
     try:
         return type(value) in (int, float) and math.isfinite(cast(float, value))
     except OverflowError:

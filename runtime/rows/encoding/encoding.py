@@ -152,7 +152,7 @@ class Encoding:
         return found
 
     def _of_windows(self, series: Series, table: Mapping[str, Array], key: str, starts: Array) -> Array:
-        """Return the windows of an array; with known columns, values are needed in no rows behind all windows."""
+        """Return the windows of an array; known columns need no values in rows behind all windows."""
         if not series.known:
             return series.windows(self._array(table, key), starts)
         names = [column.name for column in self.members(key)]

@@ -34,8 +34,8 @@ def minimize_by(
         scheduler: a scheduler of the optimizer, which gives the rates of its groups, or None.
         store: puts an array into the program.
 
-    Raises CompileError for an optimizer or a scheduler that prograd has not, a scheduler of another optimizer, or a
-    parameter that is none of the module's.
+    Raises CompileError for an optimizer or a scheduler that prograd does not have, a scheduler of another optimizer, or
+    a parameter that does not belong to the module.
     """
     if scheduler is not None and getattr(scheduler, "optimizer", optimizer) is not optimizer:
         raise CompileError("scheduler: it changes the rates of another optimizer than optimizer=")

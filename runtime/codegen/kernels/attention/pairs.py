@@ -203,6 +203,6 @@ class PairProducts:
         return [loop.results[r * across : (r + 1) * across] for r in range(rows)]
 
     def are_finite(self, parts: Sequence[tuple[Matrix, int, int]]) -> Value:
-        """Return True, as a scalar, if all elements are finite of these parts: a matrix, its rows and its columns."""
+        """Return True, as a scalar, if all elements of some parts are finite; a part is a matrix with its sizes."""
         read = [(Matrix(self.f.cast(x.at, WIDENED_BFLOAT16), x.row), rows, columns) for x, rows, columns in parts]
         return are_finite(self.f, self.heads, read)

@@ -18,7 +18,7 @@ from runtime.codegen.kernels.steps import KernelContext
 
 
 def are_finite(f: Function, heads: Heads, parts: Sequence[tuple[Matrix, int, int]]) -> Value:
-    """Return True, as a scalar, if all elements are finite of these parts: a matrix, its rows and its columns."""
+    """Return True, as a scalar, if all elements of some parts are finite; a part is a matrix with its sizes."""
     lanes, total = heads.lanes, f.constant(heads.element, 0)
     vector = heads.element.of(lanes)
 

@@ -1,6 +1,6 @@
 """The weights of a block of queries: masked scores and their softmax, several rows at a time.
 
-Parallel rows hide the latency of one row. What is stored is exp(score - maximum), a power for each key, and the factor
+Parallel rows hide the latency of one row. The kernel stores exp(score - maximum), a power for each key, and the factor
 1 / sum(powers) for each query. Readers of the powers multiply their results by the factor.
 """
 
@@ -49,7 +49,7 @@ def write_weights(
 ) -> None:
     """Write the powers of a block and the factors of its queries; `q` begins at its first query.
 
-    While it does, rows of the next head are prefetched: those of `ahead` that have the numbers of the queries.
+    Meanwhile, rows of the next head are prefetched: the rows of `ahead` with the numbers of the queries.
     """
     by_keys(context, heads, block.rows, q, heads.depth, panels, seen, to, scale=heads.scale, beyond=-inf)
     Softmax(context, heads, block, mask, computed(heads, seen, heads.wide)).all_rows(to, line, ahead)

@@ -111,7 +111,7 @@ class FilterGradient:
     def _best(self, target: Target, merged: Sequence[bool]) -> FilterGradient:
         """Return the cheapest tile; a row of the filter that only fits the nominal registers is a tile of one vector.
 
-        Such rows are short, so that its sums hardly leave the registers.
+        Such rows are short, so their sums hardly leave the registers.
         """
         ways = [
             replace(self, vectors=vectors, most=most, is_merged=is_merged)

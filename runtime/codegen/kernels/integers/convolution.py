@@ -1,9 +1,9 @@
 """A convolution of bytes: tiles of pixels and channels in registers, along a depth of words.
 
 A work item copies its part of an image as elements of words, and computes with it panel by panel of the filter. The
-filter is packed in panels as words: two or four neighbours of the depth, for each channel of the panel. What a segment
-lacks to be whole words has the weight 0. Words of four have `corrections`. Sums of integers do not depend on order, so
-nothing here decides about bits.
+filter is packed in panels as words: two or four neighbours of the depth, for each channel of the panel. The last word
+of a segment is filled up with weights of 0. Words of four have `corrections`. Sums of integers do not depend on order,
+so nothing here decides about bits.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ class Terms(NamedTuple):
     """The terms of the sums of a panel, in vectors of its channels.
 
     Attributes:
-        own: the terms of channels alone.
-        rest: what the sum of a window is multiplied by, and subtracted.
+        own: the terms that depend on channels alone.
+        rest: factors of the sums of windows; the products are subtracted.
     """
 
     own: Sequence[Value]
@@ -89,7 +89,7 @@ class Corrections:
 
     @contextmanager
     def needed(self, context: KernelContext) -> Generator[None]:
-        """Write what follows under the condition that some term needs sums of windows."""
+        """Run the code inside only if some term needs sums of windows."""
         if self.has_many_zeros:
             yield
             return

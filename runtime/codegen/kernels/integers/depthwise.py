@@ -35,7 +35,7 @@ class Depthwise:
 
     @staticmethod
     def applies(shape: IntegerShape) -> bool:
-        """Return True for groups of one channel with windows that are no single pixels of a line."""
+        """Return True for groups of one channel, unless windows are single pixels of a line."""
         is_line = shape.rows.source == shape.rows.window == shape.columns.window == 1
         taps = shape.rows.window * shape.columns.window
         return shape.groups > 1 and shape.deep == shape.wide == 1 and taps <= MAX_TAPS and not is_line

@@ -217,7 +217,7 @@ class DepthwiseWords:
     def _terms(
         self, context: KernelContext, weights: Value, c: Index, count: int, *, is_symmetric: bool
     ) -> tuple[Value, Value | None]:
-        """Return the terms of channels alone, and what the sums of windows are multiplied by and subtracted."""
+        """Return the terms of channels alone, and the factors of the sums of windows, which are subtracted."""
         f, lanes, zero = context.f, self.lanes, context.inputs[3]
         assert zero is not None, "the filter has a zero point"
         if not self.is_of_bytes:

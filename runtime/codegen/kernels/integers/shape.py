@@ -92,7 +92,7 @@ def shape_of_product(x: TensorType, w: TensorType) -> IntegerShape:
 
 
 def shape_of_convolution(x: TensorType, w: TensorType, y: TensorType, attributes: Mapping[str, Any]) -> IntegerShape:
-    """Return a convolution; one whose windows are the pixels is that of a line of pixels."""
+    """Return a convolution; if each window is one pixel, the image becomes a line of pixels."""
     stride, padding, dilation, groups = (attributes[name] for name in ("stride", "padding", "dilation", "groups"))
     n, *extents, channels = x.static_shape
     window, pixels = w.static_shape[:2], y.static_shape[1:3]

@@ -63,7 +63,7 @@ class Source:
         return self.size * self.element.bits // 8
 
     def copy(self, context: KernelContext, image: Value, first: Index) -> Value:
-        """Copy the part that begins at row or pixel `first`; return the address of what belongs to that one."""
+        """Copy the part that begins at row or pixel `first`; return the address of that row or pixel in the copy."""
         f, x, channels = context.f, context.inputs[0], self.shape.channels
         assert x is not None, "a convolution has a source"
         if not self.is_copied:

@@ -102,7 +102,7 @@ class Streamed:
 
 
 def _streams(right: Operand) -> list[Matrix]:
-    """Return the matrices in memory that the right operand is computed from, or which it is."""
+    """Return the matrices in memory from which the right operand is computed, or the operand itself."""
     if isinstance(right, Matrix):
         return [right]
     assert isinstance(right, ComputedMatrix), "pairs are packed"

@@ -133,7 +133,7 @@ class _Orders:
         return node.rule.factors(*operands, **node.attributes)
 
     def _layout(self, name: str) -> Layout:
-        """Return the layout of a tensor in the memory of the one that it is a part of, through any number of views."""
+        """Return the layout of a tensor in the memory of the tensor that contains it, through any number of views."""
         shape, maker = self._block.types[name].static_shape, self._maker.get(self._block.root.get(name, name))
         if maker is None or (maker.rule is None and not is_transfer(maker.op.type)):
             return _plain(shape)

@@ -36,7 +36,7 @@ MIN_SHARED_BLOCK_TILES: Final = 16
 """Least number of tiles of a block, if there are few images and the filters fit into the caches."""
 
 MAX_NOTED_PANELS: Final = 62
-"""Panels up to which a work item notes each one with a NaN or Inf, in a word; with more, it notes whether any has."""
+"""Panels up to which a work item notes in a word which of them have a NaN or Inf; with more, it notes if any has."""
 
 MAX_CACHED_FILTER_BYTES: Final = 1 << 20
 """Bytes of transformed filters up to which they fit into the caches, so that reading them again costs little."""
