@@ -94,8 +94,8 @@ def tables_module(
 ) -> Module:
     """Return the module that defines the tables of a program for an instruction set, and `PREFIXprogram`.
 
-    `first` is the prefix of the tables with all shared parts; "" if these tables have them. `first` is that of the
-    tables which have what is shared, "" if it is these.
+    `code_prefix` is the prefix of the functions that it calls. `first` is the prefix of
+    the tables with all shared parts; "" if these tables have them.
     """
     module = Module(target)
     for table, content in tables.contents.items():

@@ -225,7 +225,7 @@ def _train(
     overtime: Overtime,
     stack: ExitStack,
 ) -> tuple[dict[str, Array], Fields]:
-    """Raise UsageError for an option that only entries of another kind have."""
+    """Train, and return the fetches of the last step and the fields of the result."""
     _require_entries(options, "training", f"shares the rows of a prediction, and the entry {entry!r} trains")
     file = _metrics_file(options, run, entry)
     watch = _watch(options, run, entry)
@@ -282,7 +282,7 @@ def _train(
 
 
 def _require_entries(options: argparse.Namespace, entries: str, why: str) -> None:
-    """Raise UsageError for an option that only other entries have than those for `entries`."""
+    """Raise UsageError for an option that only entries of another kind have."""
     for option in EXECUTE.options:
         if option.entries not in ("", entries) and option.is_given(options):
             raise UsageError(f"{option.flags[-1]} {why}")

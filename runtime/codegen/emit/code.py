@@ -60,7 +60,7 @@ def emit(
     """Write the functions of `kernels`, whose kernel steps are `steps`, in modules of about `module_bytes` of text.
 
     A `prefix` begins their names in the object. `known` has the functions that steps of one library share: these are
-    not written again, and it gets those that are.
+    not written again, and new ones are added to it.
     """
     functions: list[list[str]] = []
     known = Known() if known is None else known

@@ -11,10 +11,10 @@ threads. So a thread that is late, or whose core is slow, keeps no other thread 
 
 The caller opens a phase by a new round. Each thread has a claim word, `round << 20 | taken`: the last round in which
 chunks of its range were taken, and their number. A thread takes a chunk by replacing that word, if it is unchanged. A
-word of an earlier round means that no chunk is taken yet, one of a later round that the thread itself is late. `known`
-has the functions that steps of one library share: these are not written again, and new ones are added to it. The caller
-continues when all chunks are done. It waits for helpers only if they hold a chunk. A helper that finds no chunk stays
-while phases are running, however long one takes, because a sleeping helper is not woken before the next call.
+word of an earlier round means that no chunk is taken yet, one of a later round that the thread itself is late. All
+chunks of a round are taken before the next one, so a late thread takes no chunk twice and none of another phase. The
+caller continues when all chunks are done. It waits for helpers only if they hold a chunk. A helper that finds no chunk
+stays while phases are running, however long one takes, because a sleeping helper is not woken before the next call.
 
 On Linux helpers sleep in `help`, and the caller wakes all of them by one system call when it begins. A helper announces
 its sleep before it reads whether phases are running, and the caller stores that they run before it looks for sleepers:

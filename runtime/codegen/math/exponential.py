@@ -74,7 +74,7 @@ def exp_below(x: Value) -> Value:
 
 
 def exp_beside_one(x: Value) -> Value:
-    """Return `exp` for a sum with a number near 1: results below the normal numbers may be others just as small."""
+    """Return `exp` for a sum with a number near 1; a result below the normal numbers may be any other such number."""
     _, whole, r = _split(x, LEAST_NORMAL)
     y, digits = 1 + _expm1_near(r), MANTISSA[x.type.bits]
     normal = bits(bits(y, whole.type) + (whole << digits), y.type)
@@ -82,7 +82,7 @@ def exp_beside_one(x: Value) -> Value:
 
 
 def exp2(x: Value) -> Value:
-    """Return `exp` for a sum with a number near 1; a result below the normal numbers may be any other such number."""
+    """Return 2**x; at most 1.0 and 1.1 ulp, and exact for whole numbers."""
     x = maximum(x, UNDERFLOW_ARGUMENTS[x.type.bits] * LOG2E)
     n, whole = _nearest(x)
     return _scaled(1 + _expm1_near((x - n) * LN2), (n, whole), x, 1.0)
