@@ -11,7 +11,8 @@ from native.building import every_target
 from native.staged import expected, op_of, staged
 
 import runtime
-from compiler import Program, ops, sgd
+from compiler import Program, adam, ops, sgd
+from prograd import layers
 from prograd_proto.dtypes import ITEM_BYTES
 from runtime.dtypes import numpy_dtype
 from runtime.engines.native.cpu import this_machine
@@ -103,6 +104,31 @@ def test_an_index_of_no_row_is_refused_as_the_reference_does(index: int):
         said, before, after = looked_up("native", index, threads)
         assert said == sentence
         np.testing.assert_array_equal(before, after)
+
+
+def refused_label(engine: str, of_six: int) -> str:
+    """Return the sentence about a label of a network with heads of ten and of six classes; "" if none is refused."""
+    program = Program("heads", seed=1)
+    hidden = layers.dense(program.input("x", "float32", ("n", 64)), "hidden", 64)
+    ten, six = program.input("ten", "int64", ("n",)), program.input("six", "int64", ("n",))
+    heads = [(layers.dense(hidden, f"head{classes}", classes), label) for classes, label in ((10, ten), (6, six))]
+    first, second = (ops.softmax_cross_entropy(*head) for head in heads)
+    program.minimize(first + second, adam(0.01))
+    run = runtime.Run(program.compile(n=32).desc, engine=engine)
+    labels = np.full(32, 5)
+    labels[3] = of_six
+    try:
+        run.step({"x": np.ones((32, 64), "float32"), "ten": np.full(32, 9), "six": labels})
+    except runtime.ExecutionError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(("label", "is_refused"), [(5, False), (6, True), (9, True)])
+def test_each_of_two_heads_refuses_labels_beyond_its_own_classes(label: int, is_refused: bool):
+    sentence = refused_label("reference", label)
+    assert (f" {label} is out of range: there are 6 " in sentence) == is_refused
+    assert refused_label("native", label) == sentence
 
 
 @pytest.mark.parametrize("bad", [1, 2, 17])

@@ -114,7 +114,8 @@ class GroupKernel:
             results = [f"{named(name)}:{self.types[name]}" for name in node.outputs]
             attributes = [attribute.SerializeToString().hex() for attribute in node.op.attributes]
             variant = node.rule.variant if isinstance(node.rule, CustomKernel) else ""
-            parts.append(f"{node.op.type} {node.part} {operands} {results} {attributes} {variant}")
+            part = f"{node.part} {node.part_name} {node.attributes}" if node.part else ""
+            parts.append(f"{node.op.type} {part} {operands} {results} {attributes} {variant}")
         if self.invariant or self.is_prepacked:
             parts.append(f"prepacked {self.is_prepacked} {sorted(number[name] for name in self.invariant)}")
         return "\n".join(parts)
