@@ -132,7 +132,7 @@ class Layout:
 
 
 def words_of_board(threads: int) -> int:
-    """Return the number of words of the driver's board; those behind the first 48 are for helper threads."""
+    """Return the number of words of the driver's board; those from `SLEEPERS` on are for helper threads."""
     return board_words(threads) if threads > 1 else SLEEPERS
 
 

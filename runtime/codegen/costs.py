@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from runtime.codegen.board import MAX_GROUPS, THREADS_OF_GROUP
 from runtime.codegen.machine import MATRIX_ROWS, Target
 
 CYCLE_NANOSECONDS: Final = 0.4
@@ -294,10 +295,13 @@ MAX_TILE_BYTES: Final = 4 << 20
 def barrier_cycles(threads: int) -> float:
     """Return the cycles of a barrier of several threads.
 
-    Each thread adds to one word, whose line moves from core to core: 75 ns for a thread at 3.66 GHz, where published
-    times of contended lines are 50 to 100 ns. Measured on two threads; more are an estimate.
+    Each thread of a group adds to one word, whose line moves from core to core, and the caller reads the words of all
+    groups: 75 ns for each such move at 3.66 GHz, where published times of contended lines are 50 to 100 ns. Measured on
+    two threads; more are an estimate.
     """
-    return BARRIER_CYCLES * (2 + threads) / 4
+    groups = min(-(-threads // THREADS_OF_GROUP), MAX_GROUPS)
+    moves = min(threads, max(THREADS_OF_GROUP, threads - THREADS_OF_GROUP * (MAX_GROUPS - 1))) + groups - 1
+    return BARRIER_CYCLES * (2 + moves) / 4
 
 
 def tile_step_cycles(rows: int, vectors: int, panel_cycles: float = 0.0) -> float:

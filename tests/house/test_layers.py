@@ -182,7 +182,7 @@ CODEGEN = {
     "code_bytes": {"machine", "actions", "code"},
     "code_bounds": {"machine", "actions", "code"},
     "elf": set(),
-    "costs": {"machine"},
+    "costs": {"machine", "board"},
     "ir": {"machine"},
     "math": {"ir"},
     "kernels": {"machine", "costs", "ir", "math"},

@@ -13,8 +13,9 @@ The caller opens a phase by a new round. Each thread has a claim word, `round <<
 chunks of its range were taken, and their number. A thread takes a chunk by replacing that word, if it is unchanged. A
 word of an earlier round means that no chunk is taken yet, one of a later round that the thread itself is late. All
 chunks of a round are taken before the next one, so a late thread takes no chunk twice and none of another phase. The
-caller continues when all chunks are done. It waits for helpers only if they hold a chunk. A helper that finds no chunk
-stays while phases are running, however long one takes, because a sleeping helper is not woken before the next call.
+caller continues when all chunks are done: groups of threads count those of their helpers, from the first round on, and
+the caller adds these numbers up. It waits for helpers only if they hold a chunk. A helper that finds no chunk stays
+while phases are running, however long one takes, because a sleeping helper is not woken before the next call.
 
 On Linux helpers sleep in `help`, and the caller wakes all of them by one system call when it begins. A helper announces
 its sleep before it reads whether phases are running, and the caller stores that they run before it looks for sleepers:
@@ -30,12 +31,13 @@ from runtime.codegen.board import (
     ALARM,
     BUSY,
     CALLER_CPU,
-    CLAIM_WORDS,
     CLAIMS,
     COUNT_BITS,
     DONE,
     GET_CPU,
+    LINE_WORDS,
     MASK_BYTES,
+    MAX_GROUPS,
     OPEN,
     OTHER_CORES,
     PAUSED,
@@ -43,6 +45,7 @@ from runtime.codegen.board import (
     SLEEPERS,
     STOP,
     SYSTEM_CALL,
+    THREADS_OF_GROUP,
     WAKINGS,
     WORDS,
 )
@@ -91,7 +94,7 @@ NUMBER_MASK: Final = (1 << COUNT_BITS) - 1
 
 
 def write_driver(module: Module) -> None:
-    """Write six functions, and `iterate`, `claim` and `take`, which they call.
+    """Write six functions, and `iterate`, `claim`, `done` and `take`, which they call.
 
     drive(board, phases, chunks, first phase, phase after the last, threads, yield): runs these phases, but none after
     one in which a runtime check of a chunk failed. repeat(board, phases, chunks, first phase, phase after the last,
@@ -148,6 +151,7 @@ def _write_shared(module: Module, records: Records) -> None:
     """Write the functions that run phases on several threads."""
     _iterate(module, records)
     _claim(module)
+    _done(module)
     _take(module, records)
     _drive(module, records)
     _help(module, records)
@@ -221,7 +225,7 @@ def _drive(module: Module, records: Records) -> None:
     words = pointer(INT64)
     f = module.function("drive", [words, records.type, records.type, INT64, INT64, INT64, words])
     board, phases, chunks, first, last, threads, give_way = f.arguments
-    spins, next_phase = f.local(), f.local()
+    spins, next_phase, before = f.local(), f.local(), f.local()
     place = _Tables(records, f, board, phases, chunks)
     zero, alarm = f.index(0), f.address_at(board, ALARM, INT64)
     f.atomic_store(1, board + BUSY)
@@ -230,6 +234,9 @@ def _drive(module: Module, records: Records) -> None:
             f.call("wake", board)
         with f.when(f.load(board + GET_CPU).not_equal(0)):
             f.store(f.call_for_int(f.address_at(board, GET_CPU, INT64)), board + CALLER_CPU)
+        done = f.call("done", board, threads, result=INT64)
+        assert done is not None, "it has a result"
+        f.store(done, before)
     f.store(first, next_phase)
     with f.forever() as running:
         phase = f.load(next_phase)
@@ -241,7 +248,6 @@ def _drive(module: Module, records: Records) -> None:
             _run_alone(place, begin, count, phase, next_phase)
         with f.when(~alone):
             f.store(zero, spins)
-            f.atomic_store(0, board + DONE)
             turn = (f.load(board + OPEN) >> COUNT_BITS) + 1
             f.store((turn << COUNT_BITS) + 1, board + CLAIMS)  # the first chunk, before anybody else can take it
             now = (turn << COUNT_BITS) + phase
@@ -250,8 +256,11 @@ def _drive(module: Module, records: Records) -> None:
             taken = f.call("take", board, phases, chunks, now, zero, threads, result=INT64)
             assert taken is not None, "it has a result"
             with f.forever() as waiting:
-                waiting.end_if((f.atomic_load(board + DONE) + taken + 1).equal(count))
+                now_done = f.call("done", board, threads, result=INT64)
+                assert now_done is not None, "it has a result"
+                waiting.end_if((now_done - f.load(before) + taken + 1).equal(count))
                 _wait(f, spins, f.index(SPINS_BEFORE_YIELD), give_way)
+            f.store(f.load(before) + count - taken - 1, before)
         with f.when(f.load(board + SINGLE).not_equal(0)):
             f.store(f.load(next_phase), board + PAUSED)
         running.end_if(f.load(board + PAUSED) > 0)
@@ -338,6 +347,22 @@ def _claim(module: Module) -> None:
     f.end(f.load(found))
 
 
+def _done(module: Module) -> None:
+    """Count the chunks that helpers have finished in all rounds: done(board, threads) -> number."""
+    f = module.function("done", [pointer(INT64), INT64], INT64, public=False)
+    board, threads = f.arguments
+    total = f.local()
+    f.store(f.index(0), total)
+    for group in f.range(0, _group(threads - 1) + 1):
+        f.store(f.load(total) + f.atomic_load(board + (group * LINE_WORDS + DONE)), total)
+    f.end(f.load(total))
+
+
+def _group(thread: Value) -> Value:
+    """Return the number of the group of a thread."""
+    return minimum(thread >> THREADS_OF_GROUP.bit_length() - 1, thread.function.index(MAX_GROUPS - 1))
+
+
 def _take(module: Module, records: Records) -> None:
     """Run chunks of an open phase until none is left: take(board, phases, chunks, open, thread, threads) -> number.
 
@@ -356,14 +381,14 @@ def _take(module: Module, records: Records) -> None:
         first, stop = (each * (owner + i) + ((1 << RANGE_BITS) - 1) >> RANGE_BITS for i in range(2))
         f.store(zero, done)
         with f.forever() as taking:
-            chunk = f.call("claim", board + (owner * CLAIM_WORDS + CLAIMS), turn, stop - first, result=INT64)
+            chunk = f.call("claim", board + (owner * LINE_WORDS + CLAIMS), turn, stop - first, result=INT64)
             assert chunk is not None, "it has a result"
             taking.end_if(chunk < 0)
             _run(_Tables(records, f, board, phases, chunks), begin + first + chunk, phase, thread)
             f.store(f.load(done) + 1, done)
         f.store(f.load(all_done) + f.load(done), all_done)
         with f.when((f.load(done) > 0) & (thread > 0)):
-            f.atomic_add(board + DONE, f.load(done))
+            f.atomic_add(board + (_group(thread) * LINE_WORDS + DONE), f.load(done))
     f.end(f.load(all_done))
 
 
