@@ -97,7 +97,7 @@ struct prograd_program {
 };
 
 /* Words of the board of the driver, by index. */
-enum { BOARD_STOP = 16, BOARD_ALARM = 24, BOARD_FUNCTIONS, BOARD_SLEEPERS = 48, BOARD_WORDS = 40, BOARD_ACTIONS,
+enum { BOARD_STOP = 8, BOARD_ALARM = 16, BOARD_FUNCTIONS, BOARD_SLEEPERS = 40, BOARD_WORDS = 32, BOARD_ACTIONS,
        BOARD_PAUSED, BOARD_HOSTED, BOARD_SINGLE, BOARD_SYSTEM_CALL };
 
 struct prograd {

@@ -22,7 +22,7 @@ const COLUMNS = { // numbers of 64 bits, and after the bar those of 32 bits
 };
 const ARRAYS = { bool: Uint8Array, uint8: Uint8Array, int32: Int32Array, int64: BigInt64Array, float32: Float32Array,
   float64: Float64Array, float16: Uint16Array, bfloat16: Uint16Array };
-const BOARD = { alarm: 24, functions: 25, words: 40, actions: 41, paused: 42 };
+const BOARD = { alarm: 16, functions: 17, words: 32, actions: 33, paused: 34 };
 
 /** Return an instance: `module` is a response of fetch, or bytes; `states` is the file NAME.states.safetensors. */
 export async function open(name, module, states) { return instance(name, module, states, "program"); }
