@@ -38,6 +38,7 @@ from runtime.codegen.kernels.matmul.shape import (
     shares_panels,
 )
 from runtime.codegen.kernels.nest import Pieces, along, piece, pieces_of
+from runtime.codegen.kernels.pair_products import GROUP_PAIRS
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import KernelContext, KernelStep, KernelSteps, Prepack
 
@@ -111,10 +112,19 @@ def large_steps(target: Target, kernel: GroupKernel, shape: ProductShape) -> Ker
 
 
 def _copies(shape: ProductShape, plan: MatmulPlan) -> Pieces:
-    """Return the work items of the copy: ranges of the depth if right rows are contiguous, otherwise panels."""
-    if shape.right[1] != 1:
+    """Return the work items of the copy: panels, or ranges of the depth."""
+    if _copies_panels(shape, plan):
         return pieces_of(shape.n, plan.width)
     return pieces_of(shape.k, gcd(plan.depth, ROWS_COPIED_TOGETHER) if plan.depths > 1 else ROWS_COPIED_TOGETHER)
+
+
+def _copies_panels(shape: ProductShape, plan: MatmulPlan) -> bool:
+    """Return True if a work item copies a panel of the whole depth, False if it copies whole rows of the right operand.
+
+    Rows are read in the order of memory if they are contiguous. Ranges of rows must not split groups of combined words.
+    """
+    is_split = plan.is_chained and plan.depths > 1 and plan.depth % GROUP_PAIRS != 0
+    return shape.right[1] != 1 or is_split
 
 
 def partition_of_large(target: Target, bits: int, shape: ProductShape) -> _Columns | _Blocks:
@@ -199,7 +209,7 @@ class _Emission:
 
     def copy(self, number: Value, copies: Pieces) -> None:
         """Copy a part of the right operand into panels."""
-        write = self._stretch if self.shape.right[1] == 1 else self._panel
+        write = self._panel if _copies_panels(self.shape, self.blocks.plan) else self._stretch
         for start, size in piece(self.context.f, number, copies):
             write(start, size)
 
