@@ -44,6 +44,7 @@ def layer_of(
     layer = Layer(
         element, rows, times, size, gates, reverse, lanes, nominal_lanes, cycles, 0, features, of_pairs, target.threads
     )
+    layer = layer._replace(is_widened=of_pairs and target.widens_pairs, is_chained=of_pairs and target.chains_pairs)
     chains = target.registers // 2
     is_near = size * layer.wide * layer.item <= NOMINAL_L2_BYTES * MAX_CACHE_SHARE_OF_WEIGHTS
     reads_much = chains // rows * lanes * layer.item >= MIN_ROW_BYTES_READ

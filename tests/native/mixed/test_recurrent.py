@@ -19,7 +19,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 GATES = {"rnn_layer": 1, "gru_layer": 3, "lstm_layer": 4}
 
-SIZES = [(32, 5, 64, False), (32, 3, 70, True), (3, 4, 13, False), (1, 3, 41, True), (16, 2, 300, False)]
+SIZES = [(32, 5, 64, False), (32, 3, 70, True), (3, 4, 13, False), (1, 3, 41, True), (16, 2, 531, False)]
 """Rows, steps and states, and the presence of a mask."""
 
 

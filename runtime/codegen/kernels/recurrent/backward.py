@@ -19,8 +19,7 @@ from typing import Final, NamedTuple
 
 from runtime.codegen.costs import CELL_CYCLES, MIN_CHUNK_CYCLES, PACKED_ELEMENT_CYCLES, REMOTE_PARTIAL_SUM_CYCLES
 from runtime.codegen.ir import Index, Value
-from runtime.codegen.ir.types import BFLOAT16
-from runtime.codegen.ir.words import maximum, where
+from runtime.codegen.ir.words import convert, maximum, where
 from runtime.codegen.kernels.matmul import Matrix, PairedMatrix
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.recurrent import biases, cells
@@ -37,7 +36,15 @@ from runtime.codegen.kernels.recurrent.layer import (
     store_result,
 )
 from runtime.codegen.kernels.recurrent.recomputed_gates import RecomputedGates, gate_at
-from runtime.codegen.kernels.recurrent.state_product import MAX_CHAIN_DEPTH, packed, product, states_in_blocks
+from runtime.codegen.kernels.recurrent.state_product import (
+    MAX_CHAIN_DEPTH,
+    DepthBlocks,
+    Weights,
+    chain_operands,
+    packed,
+    product,
+    states_in_blocks,
+)
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.kernels.tiles import by_size
 from runtime.codegen.math import tanh
@@ -105,7 +112,7 @@ class Backward:
     def steps(self) -> KernelSteps:
         """Return the kernel steps: weights, gates and time steps."""
         layer, first = self.layer, self.how.first
-        transposed = self.parts * self._part_words * self.panels * self.width
+        transposed = self.parts * self._part_size * self.panels * self.width
         steps = [KernelStep(self.transpose, self.parts, transposed * PACKED_ELEMENT_CYCLES)]
         is_again = layer.gates > 1 and not self.how.kept
         steps += self.again.steps() if is_again else []
@@ -126,7 +133,8 @@ class Backward:
             *operands,
         )
         own = [max(self._operand_size, layer.sums_size if is_again else 0)]
-        own += [layer.rows * self._left_apart(self.part)] if layer.of_pairs else []
+        pairs = layer.rows * self._left_apart(self.part) if layer.of_pairs else 0
+        own += [max(pairs, layer.left_size if is_again else 0)] if layer.of_pairs else []
         return KernelSteps(
             tuple(steps),
             tuple(max(size * layer.item, 64) for size in shared),
@@ -134,9 +142,9 @@ class Backward:
         )
 
     @property
-    def _part_words(self) -> int:
-        """Words of the gates of a part."""
-        return self.layer.gates * self.layer.words(self.part)
+    def _part_size(self) -> int:
+        """Elements of a copy of the gates of a part."""
+        return self.layer.gates * self.layer.words(self.part) * self.layer.elements
 
     @property
     def _operand_size(self) -> int:
@@ -173,14 +181,23 @@ class Backward:
             for states in by_size(f, layer.states, self.part, f.index(item)):
                 for gate in range(layer.gates):
                     matrix = Matrix(address(context, 1) + item * self.part + gate * layer.states, 1, layer.wide)
-                    source, words = (
-                        PairedMatrix(matrix, False, states) if layer.of_pairs else matrix,
-                        layer.words(states),
-                    )
-                    to = self._transposed(context, f.index(item)) + gate * words * self.width
+                    words, source = layer.words(states), matrix
+                    if layer.of_pairs:
+                        source = PairedMatrix(matrix, False, states, is_widened=layer.is_widened)
+                    to = self._transposed(context, f.index(item)) + gate * words * layer.elements * self.width
                     depth = layer.gates * words
                     packed_right(f, source, to, words, layer.states, self.width, depth, layer.vector)
+                for panel in f.range(0, self.panels) if layer.is_chained else ():
+                    right, blocks = self._weights(context, f.index(item), states, panel)
+                    chain_operands(f, layer, blocks, right=right)
             self._begin(context, f.index(item))
+
+    def _weights(self, context: KernelContext, part: Value, states: int, panel: Index) -> tuple[Weights, DepthBlocks]:
+        """Return the transposed weights of a part for a panel of states, and the blocks of their depth."""
+        layer = self.layer
+        depth = layer.gates * layer.words(states)
+        start = self._transposed(context, part) + panel * (depth * layer.elements * self.width)
+        return packed(start, self.vectors, layer.lanes), states_in_blocks(depth, layer.of_pairs)
 
     def _begin(self, context: KernelContext, part: Value) -> None:
         """Prepare the sums for the first time step: zeros, or in the first part the gradient of the last state."""
@@ -266,19 +283,16 @@ class Backward:
     ) -> None:
         """Multiply the gradients of the gates of a part by its weights, for some panels of all states."""
         f, layer = context.f, self.layer
-        depth = layer.gates * layer.words(states)
         left = context.thread_scratch(PAIRS, layer.element) if layer.of_pairs else self._operand(context, part)
         apart = self._left_apart(states)
         for row in f.range(0, layer.rows) if layer.of_pairs and states % 2 else ():
             for gate in range(layer.gates):
-                pad(f, left + row * apart + gate * layer.words(states), states)
-        blocks = states_in_blocks(depth, layer.of_pairs)
+                pad(f, left + row * apart + gate * layer.words(states) * layer.elements, states, layer.is_widened)
+        chain_operands(f, layer, self._weights(context, part, states, 0)[1], left=(left, apart))
         to = self._sums(context, step + 1) + part * self.sums_size
         for panel in f.range(*panels):
-            weights = self._transposed(context, part) + panel * (depth * self.width)
-            here = to + panel * (layer.rows * self.width)
-            right = packed(weights, self.vectors, layer.lanes)
-            product(f, left, layer.rows, apart, right, blocks, layer.vector, here, layer.of_pairs)
+            right, blocks = self._weights(context, part, states, panel)
+            product(f, layer, left, apart, right, blocks, to + panel * (layer.rows * self.width))
 
     def finish(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the gradient of the first state; work items are its parts."""
@@ -414,12 +428,14 @@ class Backward:
         """Write a vector of rounded gradients of a gate as elements of the product's left operand."""
         f, layer = context.f, self.layer
         row = context.thread_scratch(PAIRS, layer.element) + at.row * self._left_apart(index.states)
-        to = f.cast(row + gate * layer.words(index.states), BFLOAT16)
-        f.store(narrow, to + index.column, 0, at.tail)
+        to = row + gate * layer.words(index.states) * layer.elements
+        if layer.is_widened:
+            narrow = convert(narrow, layer.element)
+        f.store(narrow, f.cast(to, narrow.type.of(0)) + index.column, 0, at.tail)
 
     def _transposed(self, context: KernelContext, part: Value) -> Value:
         return context.shared_scratch(TRANSPOSED, self.layer.element) + part * (
-            self._part_words * self.panels * self.width
+            self._part_size * self.panels * self.width
         )
 
     def _sums(self, context: KernelContext, step: Value) -> Value:
@@ -434,7 +450,8 @@ class Backward:
     def _left_apart(self, states: int) -> int:
         """Return the stride of rows of the product's left operand, likewise."""
         layer = self.layer
-        return layer.gates * layer.words(states) + layer.lanes if layer.of_pairs else self._apart(states)
+        words = layer.gates * layer.words(states) * layer.elements
+        return words + layer.lanes if layer.of_pairs else self._apart(states)
 
     def _load(self, context: KernelContext, number: int | None, at: StatePosition) -> Value:
         assert number is not None, "only an LSTM has cells"

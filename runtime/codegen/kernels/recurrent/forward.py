@@ -11,14 +11,16 @@ from typing import NamedTuple
 
 from runtime.codegen.costs import COPIED_BYTE_CYCLES, PACKED_ELEMENT_CYCLES
 from runtime.codegen.ir import Function, Value
-from runtime.codegen.ir.types import BFLOAT16
+from runtime.codegen.ir.types import BFLOAT16, WIDENED_BFLOAT16
 from runtime.codegen.ir.words import where
 from runtime.codegen.kernels.copies import copied
 from runtime.codegen.kernels.depth import PanelVector
 from runtime.codegen.kernels.matmul.matrix import Matrix, PairedMatrix
+from runtime.codegen.kernels.pair_products import widened_half
 from runtime.codegen.kernels.recurrent import cells
 from runtime.codegen.kernels.recurrent.layer import (
     Layer,
+    ProductPart,
     StatePosition,
     address,
     hides,
@@ -29,7 +31,9 @@ from runtime.codegen.kernels.recurrent.layer import (
     store_result,
 )
 from runtime.codegen.kernels.recurrent.state_product import (
+    DepthBlocks,
     Weights,
+    chain_operands,
     features_in_blocks,
     packed,
     product,
@@ -41,6 +45,9 @@ from runtime.codegen.math import tanh
 
 PANELS, STATE, CELL, PAIRS = 0, 1, 2, 3
 """Numbers of the shared scratch."""
+
+PRODUCTS, LEFT_COPY = 0, 1
+"""Scratch of a thread: the products of a panel, and the copy of their left operand."""
 
 
 class ForwardOptions(NamedTuple):
@@ -93,7 +100,7 @@ class Forward:
         return KernelSteps(
             (KernelStep(self.begin, layer.rows, size * layer.item * COPIED_BYTE_CYCLES), *packs, *steps, *end),
             tuple(max(count * layer.item, 64) for count in shared),
-            (layer.sums_size * layer.item,),
+            tuple(size * layer.item for size in (layer.sums_size, layer.left_size) if size),
         )
 
     def begin(self, context: KernelContext, start: Value, stop: Value) -> None:
@@ -148,6 +155,7 @@ class Forward:
         """Write the kernel step of a time step; its work items are panels, and those of the next time step follow."""
         f, layer = context.f, self.layer
         size = layer.rows * layer.states_apart
+        copy_left(context, layer, self._left(context, f.index(start) // layer.panels))
         for item in f.range(start, stop):
             step, panel = f.index(item) // layer.panels, f.index(item) % layer.panels
             time = layer.time(f, step)
@@ -292,7 +300,8 @@ def pack_panel(context: KernelContext, layer: Layer, panel: Value, features: int
             weights, rows = (features, layer.features) if part.first else (1, layer.states)
             matrix = Matrix(address(context, weights) + panel * layer.width, layer.wide)
             _pack(f, layer, matrix, columns, pair, rows, to)
-            to = to + part.depth * (len(pair) * layer.lanes)
+            chain_operands(f, layer, _blocks(layer, part), right=packed(to, len(pair), layer.lanes))
+            to = to + part.depth * (len(pair) * layer.lanes * layer.elements)
 
 
 def _pack(
@@ -305,7 +314,9 @@ def _pack(
             x, column = f.constant(layer.vector, 0), layer.parts[number].gate * layer.states + v * lanes
             if tail > 0:
                 x = source.along_row(k, column, lanes, tail)
-            f.store(x, to + k * (len(pair) * lanes), i * lanes)
+            to_row, row = to + k * (len(pair) * lanes * layer.elements), len(pair) * lanes
+            for half in range(layer.elements):
+                f.store(widened_half(x, half) if layer.is_widened else x, to_row, half * row + i * lanes)
 
 
 def panel_of(context: KernelContext, layer: Layer, panel: Value) -> Value:
@@ -313,19 +324,39 @@ def panel_of(context: KernelContext, layer: Layer, panel: Value) -> Value:
     return context.shared_scratch(PANELS, layer.element) + panel * layer.panel_size
 
 
+def copy_left(context: KernelContext, layer: Layer, states: Value) -> None:
+    """Copy the left operand of a step's product into scratch of the thread, in the form that the product reads."""
+    f = context.f
+    if not layer.copies_left:
+        return
+    to, size = context.thread_scratch(LEFT_COPY, layer.element), layer.rows * layer.apart * layer.elements
+    source = f.cast(states, WIDENED_BFLOAT16) if layer.is_widened else states
+    copied(f, source, to, size, layer.vector)
+    for part in {part[1:]: part for part in layer.parts}.values():
+        chain_operands(f, layer, _blocks(layer, part), left=(to + part.first, layer.apart))
+
+
+def _blocks(layer: Layer, part: ProductPart) -> DepthBlocks:
+    """Return the blocks of the depth of a part's product."""
+    return features_in_blocks(part.depth) if part.first else states_in_blocks(part.depth, layer.of_pairs)
+
+
 def products(context: KernelContext, layer: Layer, states: Value, panel: Value) -> None:
-    """Write the products of the states of all rows by a panel, pair by pair, into scratch of the thread."""
+    """Write the products of the states of all rows by a panel, pair by pair, into scratch of the thread.
+
+    If the layer copies the left operand, `copy_left` has done so.
+    """
     if layer.in_place:
         _products_in_place(context, layer, states, panel)
         return
-    weights, to = panel_of(context, layer, panel), context.thread_scratch(0, layer.element)
+    weights, to = panel_of(context, layer, panel), context.thread_scratch(PRODUCTS, layer.element)
+    states = context.thread_scratch(LEFT_COPY, layer.element) if layer.copies_left else states
     for pair in layer.pairs:
         part, vectors = layer.parts[pair[0][1]], len(pair)
         right = packed(weights, vectors, layer.lanes)
-        blocks = features_in_blocks(part.depth) if part.first else states_in_blocks(part.depth, layer.of_pairs)
-        left = states + part.first
-        product(context.f, left, layer.rows, layer.apart, right, blocks, layer.vector, to, layer.of_pairs)
-        weights = weights + part.depth * vectors * layer.lanes
+        left, apart = states + part.first * layer.elements, layer.apart * layer.elements
+        product(context.f, layer, left, apart, right, _blocks(layer, part), to)
+        weights = weights + part.depth * (vectors * layer.lanes * layer.elements)
         to = to + layer.rows * vectors * layer.lanes
 
 
@@ -340,7 +371,7 @@ def _products_in_place(context: KernelContext, layer: Layer, states: Value, pane
         last = columns // lanes - 1
         firsts = [layer.parts[part].gate * layer.states + min(v, last) * lanes for v, part in all]
         right = Weights(start, layer.wide, [PanelVector(first, lanes) for first in firsts])
-        product(context.f, states, layer.rows, layer.apart, right, states_in_blocks(layer.depth), layer.vector, to)
+        product(context.f, layer, states, layer.apart, right, states_in_blocks(layer.depth), to)
 
 
 def sums(context: KernelContext, layer: Layer, at: StatePosition, number: int) -> list[Value]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from runtime.codegen.costs import CELL_CYCLES, L2_BYTES_PER_CYCLE
-from runtime.codegen.ir import Function, Index, Type, Value
+from runtime.codegen.ir import FLOAT32, Function, Index, Type, Value
 from runtime.codegen.ir.types import BFLOAT16
 from runtime.codegen.ir.words import convert
 from runtime.codegen.kernels.steps import KernelContext
@@ -81,6 +81,8 @@ class Layer(NamedTuple):
             it.
         of_pairs: True if the product has bfloat16 operands; its depth then counts pairs, which are words of 32 bits.
         threads: number of threads among which the layer's steps are partitioned; no bit depends on it.
+        is_widened: True if copies of the product's operands have the elements of pairs as float32.
+        is_chained: True if words of these copies hold neighbours of a chain of `kernels.pair_chains`.
     """
 
     element: Type
@@ -96,6 +98,8 @@ class Layer(NamedTuple):
     features: int = 0
     of_pairs: bool = False
     threads: int = 2
+    is_widened: bool = False
+    is_chained: bool = False
 
     @property
     def vector(self) -> Type:
@@ -138,6 +142,16 @@ class Layer(NamedTuple):
         return -(-count // 2) if self.of_pairs else count
 
     @property
+    def elements(self) -> int:
+        """Elements of a copy of the product's operands for each word."""
+        return 2 if self.is_widened else 1
+
+    @property
+    def copies_left(self) -> bool:
+        """True if a thread copies the left operand of a step's product, because the product reads another form."""
+        return self.is_widened or self.is_chained
+
+    @property
     def depth(self) -> int:
         """Words of a row's operand of the product: its states, then its features."""
         return self.words(self.states) + self.words(self.features)
@@ -172,7 +186,13 @@ class Layer(NamedTuple):
     @property
     def panel_size(self) -> int:
         """Elements of a copied panel of weights."""
-        return 0 if self.in_place else self.beside * self.lanes * sum(part.depth for part in self.parts)
+        depth = sum(part.depth for part in self.parts) * self.elements
+        return 0 if self.in_place else self.beside * self.lanes * depth
+
+    @property
+    def left_size(self) -> int:
+        """Elements of a thread's copy of the left operand of a step's product."""
+        return self.rows * self.apart * self.elements if self.copies_left else 0
 
     @property
     def sums_size(self) -> int:
@@ -245,10 +265,11 @@ def rounded_row(f: Function, source: Value, to: Value, count: int, vector: Type)
     pad(f, to, count)
 
 
-def pad(f: Function, to: Value, count: int) -> None:
+def pad(f: Function, to: Value, count: int, is_widened: bool = False) -> None:
     """Write 0 as the neighbour of the last one of an odd number of elements."""
     if count % 2:
-        f.store(Value("0", BFLOAT16, f), f.cast(to, BFLOAT16), count)
+        zero = f.constant(FLOAT32, 0) if is_widened else Value("0", BFLOAT16, f)
+        f.store(zero, f.cast(to, zero.type), count)
 
 
 def address(context: KernelContext, number: int) -> Value:

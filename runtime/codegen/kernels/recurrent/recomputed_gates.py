@@ -6,7 +6,7 @@ from runtime.codegen.costs import COPIED_BYTE_CYCLES, PACKED_ELEMENT_CYCLES
 from runtime.codegen.ir import Function, Value
 from runtime.codegen.kernels.copies import copied
 from runtime.codegen.kernels.recurrent import cells
-from runtime.codegen.kernels.recurrent.forward import pack_panel, products, read, sums
+from runtime.codegen.kernels.recurrent.forward import copy_left, pack_panel, products, read, sums
 from runtime.codegen.kernels.recurrent.layer import Layer, Operands, StatePosition, address, rounded_row
 from runtime.codegen.kernels.steps import KernelContext, KernelStep
 from runtime.codegen.kernels.tiles import by_size
@@ -69,9 +69,9 @@ class RecomputedGates:
         f, layer = context.f, self.layer
         for item in f.range(start, stop):
             panel, time = f.index(item) // layer.times, f.index(item) % layer.times
-            products(
-                context, layer, context.shared_scratch(STATES, layer.element) + time * (layer.rows * layer.apart), panel
-            )
+            states = context.shared_scratch(STATES, layer.element) + time * (layer.rows * layer.apart)
+            copy_left(context, layer, states)
+            products(context, layer, states, panel)
             for columns in by_size(f, layer.states, layer.width, panel):
                 for row in f.range(0, layer.rows):
                     for v in range(-(-columns // layer.lanes)):

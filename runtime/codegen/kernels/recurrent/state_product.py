@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from runtime.codegen.ir import Function, Index, Type, Value
+from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.kernels.depth import DepthLoop, PanelVector
-from runtime.codegen.kernels.matmul.plan import depth_of_block, shares, tile_rows
+from runtime.codegen.kernels.matmul.plan import MAX_CHAINED_ROWS, depth_of_block, shares, tile_rows
+from runtime.codegen.kernels.pair_chains import chain_columns, chain_rows
+from runtime.codegen.kernels.recurrent.layer import Layer
 from runtime.codegen.kernels.tiles import tile
 
 MAX_CHAIN_DEPTH: Final = 640
@@ -20,6 +22,13 @@ class DepthBlocks(NamedTuple):
     number: int
     size: int
     rest: int
+
+    def starts(self, f: Function) -> Iterator[tuple[Index, int]]:
+        """Yield starts and sizes of blocks: a loop for equal ones."""
+        for part in f.range(0, self.number):
+            yield part * self.size, self.size
+        if self.rest:
+            yield self.number * self.size, self.rest
 
 
 class Weights(NamedTuple):
@@ -42,48 +51,60 @@ def packed(panel: Value, vectors: int, lanes: int) -> Weights:
 
 
 def product(
-    f: Function,
-    left: Value,
-    rows: int,
-    apart: int,
-    weights: Weights,
-    depth: DepthBlocks,
-    vector: Type,
-    to: Value,
-    of_pairs: bool = False,
+    f: Function, layer: Layer, left: Value, apart: int, weights: Weights, depth: DepthBlocks, to: Value
 ) -> None:
-    """Write the product of rows x depth, `apart` from row to row, by depth x vectors."""
-    vectors, parts, size = len(weights.vectors), depth.number, depth.size
-    width, most = vectors * vector.lanes, tile_rows(f.target, of_pairs=of_pairs).get(vectors, 2)
+    """Write the product of rows x depth, `apart` from row to row, by depth x vectors.
+
+    Operands of bfloat16 are copies in the form that the layer states.
+    """
+    vectors, parts, size, lanes = len(weights.vectors), depth.number, depth.size, layer.lanes
+    bounds = MAX_CHAINED_ROWS if layer.is_chained else tile_rows(f.target, of_pairs=layer.of_pairs)
+    width, most = vectors * lanes, bounds.get(vectors, 2)
     start = 0
-    for count, tiles in shares(rows, most):
+    for count, tiles in shares(layer.rows, most):
         for i in f.range(start, start + count * tiles, count):
             at, here = left + i * apart, to + i * width
             offsets = [row * apart for row in range(count)]
-            sums = _sums(f, at, offsets, weights, 0, size, vector, of_pairs)
+            sums = _sums(f, layer, at, offsets, weights, 0, size)
             for n, x in enumerate(sums):
-                f.store(x, here, n * vector.lanes)
+                f.store(x, here, n * lanes)
             for part in f.range(1, parts) if parts > 1 else ():
-                _add(f, here, _sums(f, at, offsets, weights, f.index(part) * size, size, vector, of_pairs))
+                _add(f, here, _sums(f, layer, at, offsets, weights, f.index(part) * size, size))
             if depth.rest:
-                _add(f, here, _sums(f, at, offsets, weights, parts * size, depth.rest, vector, of_pairs))
+                _add(f, here, _sums(f, layer, at, offsets, weights, parts * size, depth.rest))
         start += count * tiles
 
 
+def chain_operands(
+    f: Function, layer: Layer, depth: DepthBlocks, left: tuple[Value, int] | None = None, right: Weights | None = None
+) -> None:
+    """Combine words of an operand to neighbours of a chain, if products read these; the left one has a stride."""
+    for start, size in depth.starts(f) if layer.is_chained else ():
+        if left is not None:
+            chain_rows(f, left[0] + start, layer.rows, left[1], size)
+        if right is not None:
+            columns = len(right.vectors) * layer.lanes
+            chain_columns(f, right.start + start * right.apart, columns, right.apart, size, layer.vector)
+
+
 def _sums(
-    f: Function,
-    at: Value,
-    rows: list[int],
-    weights: Weights,
-    first: Index,
-    size: int,
-    vector: Type,
-    of_pairs: bool,
+    f: Function, layer: Layer, at: Value, rows: list[int], weights: Weights, first: Index, size: int
 ) -> list[Value]:
     """Return the sums of a block of the depth, by row the vectors of weights."""
-    begin, along = weights.start + first * weights.apart, [DepthLoop(size, 1, weights.apart)]
-    columns, vectors = len(weights.vectors) * vector.lanes, weights.vectors
-    return tile(f, at + first, rows, begin, columns, vector, along, indices=vectors, of_pairs=of_pairs)
+    each, vectors = layer.elements, weights.vectors
+    return tile(
+        f,
+        at + first * each,
+        rows,
+        weights.start + first * (each * weights.apart),
+        len(vectors) * layer.lanes,
+        layer.vector,
+        [DepthLoop(size, each, each * weights.apart)],
+        indices=vectors,
+        of_pairs=layer.of_pairs,
+        is_widened=layer.is_widened,
+        is_chained=layer.is_chained,
+    )
 
 
 def _add(f: Function, to: Value, sums: list[Value]) -> None:
