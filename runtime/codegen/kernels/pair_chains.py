@@ -4,12 +4,14 @@ A group is 16 pairs of the depth, counted from the start of its innermost loop. 
 chain of multiply-adds that starts at 0, the second ones another. Both are added, then their sum is added to the tile.
 The tile and the first chain are in memory meanwhile, so that a chain has all registers.
 
-Products of matrices widen operands while they pack them: a pair is then two neighbours of float32. Other kernels have
-words. The left operand of a group is copied first, as the elements of each chain in float32. The right one is read
-again for each chain, and its elements are widened in registers. With the instruction for pairs, a word of either
-operand holds two elements of a chain, because the instruction adds the upper elements of its words first, then the
-lower ones. Products of matrices combine such words while they pack operands: 8 words of the first chain of a whole
-group, and behind them 8 of the second one. Both chains of some rows are then in registers at a time.
+Products of matrices and most convolutions prepare operands where they copy or transform them. Without the instruction
+for pairs, elements are widened: a pair is then two neighbours of float32. The instruction adds the upper elements of
+its words first, then the lower ones, so a word holds two elements of a chain. Words of prepared operands are combined
+that way: 8 words of the first chain of a whole group, and behind them 8 of the second one. Both chains of some rows are
+then in registers at a time, and their sums as well during a run of groups, if the depth is a constant.
+
+Other kernels have plain words. The left operand of a group is copied first, as the elements of each chain in float32,
+or as combined words. The right one is read again for each chain, and its words are widened or combined in registers.
 """
 
 from __future__ import annotations
@@ -31,12 +33,27 @@ from runtime.codegen.kernels.pair_products import (
     added_without_mode,
     chained,
     flushed,
+    rounded,
+    rounded_wide,
     sum_without_mode,
     widened_half,
 )
+from runtime.codegen.machine import Target
 
 MAX_CHAINED_SUMS: Final = 12
 """Upper bound on the vectors of a tile whose two chains are in registers together, beside operands."""
+
+MAX_KEPT_SUMS: Final = 8
+"""Upper bound on the vectors of a tile whose sums are in registers too, for a run of groups."""
+
+MAX_KEPT_ROWS: Final = {1: 8, 2: 4, 4: 4}
+"""Rows of such a tile by its vectors: one part of `MAX_KEPT_SUMS` sums, or two."""
+
+MAX_RUN_GROUPS: Final = 4
+"""Upper bound on the groups of a run, whose vectors of the right operand stay in the nearest cache for all rows."""
+
+KEPT_LOAD_CYCLES: Final = 0.25
+"""Price of a load of a word or vector of such a tile, relative to an instruction for pairs."""
 
 UNROLLED_PAIRS: Final = 4
 """Pairs of a group that are written out in the body of its loop."""
@@ -74,7 +91,7 @@ def tile_of_pairs(
 def chain_rows(f: Function, at: Value, rows: int, row: int, pairs: Index) -> None:
     """Combine words of whole groups to neighbours of a chain, in rows of words that are `row` apart."""
     for i in f.range(0, rows):
-        for p in f.range(0, _whole(pairs), GROUP_PAIRS):
+        for p in f.range(0, whole_groups(pairs), GROUP_PAIRS):
             place = i * row + p
             elements = bits(f.load(at, place, GROUP_PAIRS), UINT16)
             f.store(bits(shuffle(elements, elements, [*_CHAINED[LOWER], *_CHAINED[UPPER]]), WORD), at, place)
@@ -85,7 +102,7 @@ def chain_columns(f: Function, at: Value, columns: int, row: int, pairs: Index, 
 
     Whole vectors are read and written, so rows have room for them.
     """
-    for p in f.range(0, _whole(pairs), GROUP_PAIRS):
+    for p in f.range(0, whole_groups(pairs), GROUP_PAIRS):
         for j in f.range(0, columns, vector.lanes):
             words = [f.load(at, (p + i) * row + j, vector.lanes) for i in range(GROUP_PAIRS)]
             for half in (LOWER, UPPER):
@@ -94,7 +111,68 @@ def chain_columns(f: Function, at: Value, columns: int, row: int, pairs: Index, 
                     f.store(word, at, (p + half * (GROUP_PAIRS // 2) + i) * row + j)
 
 
-def _whole(pairs: Index) -> Index:
+def elements_of_pair(target: Target) -> int:
+    """Return the elements of 32 bits of a pair in a prepared operand: two of float32, or one word."""
+    return 2 if target.widens_pairs else 1
+
+
+def kept_tiles(lanes: int, m: int, n: int) -> dict[tuple[int, int], float]:
+    """Return the cycles for each step of the depth, by rows and vectors of tiles that keep their sums in registers."""
+    costs: dict[tuple[int, int], float] = {}
+    for vectors, most in MAX_KEPT_ROWS.items():
+        tiles = -(-m // most)
+        rows = -(-m // tiles)
+        costs[rows, vectors] = tiles * -(-n // (vectors * lanes)) * kept_step_cycles(rows, vectors)
+    return costs
+
+
+def kept_step_cycles(rows: int, vectors: int) -> float:
+    """Return the cycles of such a tile for each step of the depth."""
+    return rows * vectors + KEPT_LOAD_CYCLES * (rows + vectors)
+
+
+def pair_of_row(row: Value) -> tuple[Value, Value]:
+    """Return the earlier of the two pairs of which a row of combined words has the elements, and which element."""
+    half = GROUP_PAIRS // 2
+    return (row & -GROUP_PAIRS) + (row & half - 1) * 2, (row & half) >> half.bit_length() - 1
+
+
+def row_of_pair(pair: Value, element: int) -> Value:
+    """Return the row of combined words with an element of this pair, which has an even number, and of the next one."""
+    return (pair & -GROUP_PAIRS) + ((pair & GROUP_PAIRS - 1) >> 1) + element * (GROUP_PAIRS // 2)
+
+
+def vectors_of_depth(f: Function, elements: int, lanes: int) -> Iterator[tuple[Index, int, bool]]:
+    """Yield vectors of neighbours of the depth: first element, lanes that count, and whether their words are combined.
+
+    Words of whole groups are, and a vector has half of the elements of one, if the target has the instruction.
+    """
+    whole = elements // (2 * GROUP_PAIRS) * (2 * GROUP_PAIRS) if f.target.chains_pairs else 0
+    full = elements // lanes * lanes
+    for start, stop, is_combined in ((0, whole, True), (whole, full, False)):
+        for c in f.range(start, stop, lanes):
+            yield c, lanes, is_combined
+    if tail := elements - full:
+        yield full, tail, False
+
+
+def store_depth(x: Value, at: Value, first: Index, tail: int, is_combined: bool) -> None:
+    """Round a vector of `vectors_of_depth` and store it behind the address of a prepared operand, of its elements."""
+    f = x.function
+    if f.target.widens_pairs:
+        f.store(rounded_wide(x), at, first, tail)
+        return
+    y = rounded(x)
+    if not is_combined:
+        f.store(y, at, first, tail)
+        return
+    place = (first & -2 * GROUP_PAIRS) + ((first & GROUP_PAIRS) >> 1)
+    for half in (LOWER, UPPER):
+        chain = shuffle(y, y, [half + 4 * i + k for i in range(GROUP_PAIRS // 4) for k in (2, 0)])
+        f.store(chain, at, place + half * GROUP_PAIRS)
+
+
+def whole_groups(pairs: Index) -> Index:
     """Return the number of pairs in whole groups."""
     return pairs // GROUP_PAIRS * GROUP_PAIRS if isinstance(pairs, int) else pairs & -GROUP_PAIRS
 
@@ -175,7 +253,12 @@ class _Chains:
 
     def added(self, sums: list[Value], zero: Value) -> list[Value]:
         """Return these sums and the products of the depth; `zero` is a vector of zeros, at which chains start."""
-        lanes = self.vector.lanes
+        lanes, (*outer, along), found = self.vector.lanes, self.depth, list[Value]()
+        if self.is_chained and self._keeps and not outer and along.iterations == self._run(along.iterations):
+            for rows in self._parts_of_run(GROUP_PAIRS + 1):
+                before = sums[len(found) : len(found) + len(rows) * len(self.vectors)]
+                found += self._groups(before, zero, self.left, self.right, along, 0, rows, () if found else self.asks)
+            return found
         for i, x in enumerate(sums):
             self.f.store(x, self._buffer("tile_sums"), i * lanes)
         self._nested(zero, self.left, self.right, self.depth)
@@ -192,10 +275,11 @@ class _Chains:
             for i in self.f.range(0, along.iterations):
                 self._nested(zero, left + i * along.left, right + i * along.right, inner)
             return
-        count, whole = along.iterations, _whole(along.iterations)
-        for i in self.f.range(0, whole, GROUP_PAIRS):
+        count, whole = along.iterations, whole_groups(along.iterations)
+        step = self._run(whole) if self.is_chained else GROUP_PAIRS
+        for i in self.f.range(0, whole, step):
             if self.is_chained:
-                self._chained_group(zero, left, right, along, i)
+                self._chained_run(zero, left, right, along, i, step)
             else:
                 self._group(zero, left, right, along, i, GROUP_PAIRS)
         rest = count - whole
@@ -220,28 +304,86 @@ class _Chains:
             both = plus(x, f.load(before, i * lanes, lanes))
             f.store(plus(f.load(sums, i * lanes, lanes), both), sums, i * lanes)
 
-    def _chained_group(self, zero: Value, left: Value, right: Value, along: DepthLoop, first: Index) -> None:
-        """Add the products of a group of combined words to the sums in memory, both chains of some rows at a time."""
-        f, lanes, sums, half = self.f, self.vector.lanes, self._buffer("tile_sums"), GROUP_PAIRS // 2
+    def _chained_run(self, zero: Value, left: Value, right: Value, along: DepthLoop, first: Index, pairs: int) -> None:
+        """Add the products of a run of groups of combined words to the sums in memory."""
+        f, lanes, buffer, number = self.f, self.vector.lanes, self._buffer("tile_sums"), 0
+        for rows in self._parts_of_run(pairs):
+            asks, places = () if number else self.asks, [*range(number, number + len(rows) * len(self.vectors))]
+            if pairs == GROUP_PAIRS:
+                added = self._both_chains(zero, left, right, along, first, rows, asks)
+                sums = [f.load(buffer, i * lanes, lanes) + x for i, x in zip(places, added, strict=True)]
+            else:
+                sums = [f.load(buffer, i * lanes, lanes) for i in places]
+                sums = self._groups(sums, zero, left, right, along, first, rows, asks, pairs)
+            for i, x in zip(places, sums, strict=True):
+                f.store(x, buffer, i * lanes)
+            number += len(places)
+
+    @property
+    def _keeps(self) -> bool:
+        """True if the tile is small enough to keep its sums in registers."""
+        return len(self.rows) <= MAX_KEPT_ROWS.get(len(self.vectors), 0)
+
+    def _run(self, pairs: Index) -> int:
+        """Return the pairs of a run of groups in a depth of whole groups: it divides the depth.
+
+        It is one group if the depth is no constant, or the tile is too large to keep its sums.
+        """
+        if not isinstance(pairs, int) or not self._keeps:
+            return GROUP_PAIRS
+        groups = pairs // GROUP_PAIRS
+        return GROUP_PAIRS * max((n for n in range(1, MAX_RUN_GROUPS + 1) if groups % n == 0), default=1)
+
+    def _parts_of_run(self, pairs: int) -> Iterator[Sequence[int]]:
+        """Yield the rows whose chains are in registers together, with their sums if a run has several groups."""
+        most = MAX_CHAINED_SUMS if pairs == GROUP_PAIRS else MAX_KEPT_SUMS
+        yield from _parts(self.rows, max(most // len(self.vectors), 1))
+
+    def _groups(
+        self,
+        sums: list[Value],
+        zero: Value,
+        left: Value,
+        right: Value,
+        along: DepthLoop,
+        first: Index,
+        rows: Sequence[int],
+        asks: Sequence[Prefetch],
+        pairs: int = 0,
+    ) -> list[Value]:
+        """Return these sums of some rows after a run of groups; they are in registers meanwhile."""
+        loop = self.f.loop(0, pairs or along.iterations, GROUP_PAIRS, sums)
+        for i, before in loop:
+            added = self._both_chains(zero, left, right, along, first + i, rows, asks)
+            loop.carry([x + y for x, y in zip(before, added, strict=True)])
+        return loop.results
+
+    def _both_chains(
+        self,
+        zero: Value,
+        left: Value,
+        right: Value,
+        along: DepthLoop,
+        first: Index,
+        rows: Sequence[int],
+        asks: Sequence[Prefetch],
+    ) -> list[Value]:
+        """Return the sums of both chains of a group of combined words for some rows."""
+        count, half = len(rows) * len(self.vectors), GROUP_PAIRS // 2
         left, right = left + first * along.left, right + first * along.right
-        number = 0
-        for rows in _parts(self.rows, MAX_CHAINED_SUMS // len(self.vectors)):
-            count = len(rows) * len(self.vectors)
-            loop = f.loop(0, half, UNROLLED_PAIRS // 2, [zero] * (2 * count))
-            for i, carried in loop:
-                for ask in self.asks if number == 0 else ():
-                    ask(first + i * 2)
-                for u in range(UNROLLED_PAIRS // 2):
-                    lower, upper = carried[:count], carried[count:]
-                    step = i + u
-                    lower = self._words_added(lower, left + step * along.left, right + step * along.right, rows)
-                    step = i + (u + half)
-                    upper = self._words_added(upper, left + step * along.left, right + step * along.right, rows)
-                    carried = lower + upper
-                loop.carry(carried)
-            for x, y in zip(loop.results[:count], loop.results[count:], strict=True):
-                f.store(f.load(sums, number * lanes, lanes) + (y + x), sums, number * lanes)
-                number += 1
+        loop = self.f.loop(0, half, UNROLLED_PAIRS // 2, [zero] * (2 * count))
+        for i, carried in loop:
+            for ask in asks:
+                ask(first + i * 2)
+            for u in range(UNROLLED_PAIRS // 2):
+                lower, upper = carried[:count], carried[count:]
+                step = i + u
+                lower = self._words_added(lower, left + step * along.left, right + step * along.right, rows)
+                step = i + (u + half)
+                upper = self._words_added(upper, left + step * along.left, right + step * along.right, rows)
+                carried = lower + upper
+            loop.carry(carried)
+        return [y + x for x, y in zip(loop.results[:count], loop.results[count:], strict=True)]
 
     def _words_added(self, sums: list[Value], left: Value, right: Value, rows: Sequence[int]) -> list[Value]:
         """Return the sums after the products of a word of these rows with vectors of words."""

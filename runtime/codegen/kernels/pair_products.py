@@ -96,6 +96,15 @@ def rounded(x: Value) -> Value:
     return f.emit(f"bitcast <{lanes} x bfloat> {found.text} to {BFLOAT16.of(lanes)}", BFLOAT16.of(lanes))
 
 
+def rounded_wide(x: Value) -> Value:
+    """Return float32 rounded to bfloat16, as float32; the payload of a NaN ends with 16 zeros, as that of a bfloat16.
+
+    Sums of bfloat16 numbers have no other NaN.
+    """
+    whole = bits(x, UINT32)
+    return bits((whole + 0x7FFF + (whole >> 16 & 1)) & 0xFFFF0000, FLOAT32)
+
+
 def in_pairs(first: Sequence[Value], second: Sequence[Value]) -> list[Value]:
     """Return the words of float32 vectors, rounded to bfloat16."""
     return [paired(rounded(x), rounded(y)) for x, y in zip(first, second, strict=True)]

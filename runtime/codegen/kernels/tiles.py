@@ -83,6 +83,40 @@ def tile(
     return _nested(_Step(f, rows, indices, vector.lanes, asks), sums, left, right, depth)
 
 
+def prepared_tile(
+    f: Function,
+    left: Value,
+    rows: Sequence[int],
+    right: Value,
+    columns: int,
+    vector: Type,
+    depth: DepthLoop,
+    asks: Sequence[Prefetch] = (),
+    *,
+    of_pairs: bool,
+) -> list[Value]:
+    """Return the sums of a tile whose pairs have the form that the target prefers; the depth is one loop of rows.
+
+    A pair has `pair_chains.elements_of_pair` rows, and `depth` has the distances of rows.
+    """
+    target, each = f.target, pair_chains.elements_of_pair(f.target) if of_pairs else 1
+    loops = [depth._replace(left=depth.left * each, right=depth.right * each)]
+    is_widened, is_chained = target.widens_pairs, target.chains_pairs
+    return tile(
+        f,
+        left,
+        rows,
+        right,
+        columns,
+        vector,
+        loops,
+        asks,
+        of_pairs=of_pairs,
+        is_widened=is_widened,
+        is_chained=is_chained,
+    )
+
+
 def lines(sums: Sequence[Value], count: int) -> list[list[Value]]:
     """Return the sums of a tile by row; the tile has `count` rows."""
     across = len(sums) // count

@@ -20,7 +20,7 @@ from runtime.codegen.kernels.conv.correlation import correlation_steps
 from runtime.codegen.kernels.conv.filter_gradient import filter_steps
 from runtime.codegen.kernels.conv.filter_gradient_1x1 import FilterGradient1x1
 from runtime.codegen.kernels.conv.filter_plan import FilterGradient
-from runtime.codegen.kernels.conv.plan import ConvShape, direct_cycles, plan_convolution
+from runtime.codegen.kernels.conv.plan import ConvPlan, ConvShape, direct_cycles, plan_convolution
 from runtime.codegen.kernels.conv.variants import (
     CONVOLUTIONS,
     FILTER_GRADIENTS,
@@ -44,14 +44,18 @@ class DirectOfPairs:
     def steps(self) -> KernelSteps:
         """Return the steps of a convolution of words."""
         plan = plan_convolution(self.target, WORD.bits, self.shape)
-        return with_words(correlation_steps(self.target, WORD, self.shape, plan))
+        return self._of_plan(plan)
 
     def steps_with_prologue(self) -> KernelSteps | None:
         """Return the steps that compute the image as they copy it; None if there are several copies."""
         plan = plan_convolution(self.target, WORD.bits, self.shape, is_source_computed=True)
         if plan.by_panels or plan.columns > 1:
             return None
-        return with_words(correlation_steps(self.target, WORD, self.shape, plan))
+        return self._of_plan(plan)
+
+    def _of_plan(self, plan: ConvPlan) -> KernelSteps:
+        steps = correlation_steps(self.target, WORD, self.shape, plan)
+        return with_widened_source(steps) if plan.is_widened else with_words(steps)
 
 
 def winograd_of_pairs(target: Target, shape: ConvShape) -> Winograd:
@@ -138,6 +142,19 @@ def with_widened_operands(steps: KernelSteps) -> KernelSteps:
         inputs = [context.f.cast(x, WIDENED_BFLOAT16) if x is not None else None for x in context.inputs]
         operand = context.computed_operand
         return context._replace(inputs=inputs, computed_operand=operand.widened() if operand is not None else None)
+
+    return _with_contexts(steps, wide)
+
+
+def with_widened_source(steps: KernelSteps) -> KernelSteps:
+    """Return the kernel steps of float32 pairs, whose first operand lies in memory, or is computed, as bfloat16."""
+
+    def wide(context: KernelContext) -> KernelContext:
+        (source, *others), operand = context.inputs, context.computed_operand
+        first = context.f.cast(source, WIDENED_BFLOAT16) if source is not None else None
+        return context._replace(
+            inputs=[first, *others], computed_operand=operand.widened() if operand is not None else None
+        )
 
     return _with_contexts(steps, wide)
 

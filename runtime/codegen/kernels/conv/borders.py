@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.kernels.copies import copied, zeros
+from runtime.codegen.kernels.pair_chains import chain_rows
 from runtime.codegen.kernels.pair_products import paired
 from runtime.codegen.kernels.steps import ComputedOperand, KernelContext
 from runtime.codegen.machine import PREFETCH_BYTES
@@ -127,8 +128,12 @@ def bordered(
     first: Index,
     height: Index,
     vector: Type,
+    is_chained: bool = False,
 ) -> Images:
-    """Copy rows of `images` images: `height` rows, from row `first` of the padded image on."""
+    """Copy rows of `images` images: `height` rows, from row `first` of the padded image on.
+
+    With `is_chained`, words of pairs are combined to neighbours of a chain.
+    """
     line = border.width * border.pixel
     start, stop = max(border.before, 0), min(border.before + border.columns, border.width)
     inside = max(stop - start, 0)
@@ -142,6 +147,8 @@ def bordered(
                 zeros(f, pixel, start * border.pixel, vector)
                 within = onward(source, begin, border.between)
                 _pixels(f, border, within, pixel + start * border.pixel, inside, vector)
+                if is_chained:
+                    chain_rows(f, pixel + start * border.pixel, inside, border.pixel, border.channels)
                 end = (start + inside) * border.pixel
                 zeros(f, pixel + end, line - end, vector)
             with f.when(~exists):

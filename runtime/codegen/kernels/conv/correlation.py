@@ -75,12 +75,13 @@ class Correlation:
         self.across = -(-shape.wide // plan.width)
         self.panels = shape.groups * self.across
         self.has_own_copy = plan.packs if plan.by_panels else plan.copies
-        self.filter_size = shape.taps * shape.deep * plan.width
+        self.deep = shape.deep * plan.elements
+        self.filter_size = shape.taps * self.deep * plan.width
         self.panel_size = self.filter_size + shape.taps * plan.lanes * plan.omits_border
         self.total_size = plan.block.images * plan.block.rows * plan.block.columns * plan.width
         self.most_images = -(-shape.images // plan.images)
         self.most_rows = -(-shape.rows.pixels // plan.rows)
-        channels = shape.groups * shape.deep
+        channels = shape.groups * self.deep
         self.border = Border.around(shape.rows, shape.columns, self.most_rows, channels, plan.pixel)
         if plan.omits_border:
             self.border = self.border._replace(gap=self._gap(self.border.size))
@@ -106,18 +107,18 @@ class Correlation:
         image = border.rows * border.columns * border.between
         for item in f.range(start, stop):
             to = context.shared_scratch(0, self.element) + item * border.size
-            bordered(f, border, source + item * image, to, 1, 0, border.height, self.vector)
+            bordered(f, border, source + item * image, to, 1, 0, border.height, self.vector, self.plan.is_chained)
 
     def _pack_tap(self, context: KernelContext, panel_at: Value, panel: Index, tap: Index) -> None:
         f, shape, width = context.f, self.shape, self.plan.width
         group, j = f.index(panel) // self.across, f.index(panel) % self.across
-        to = panel_at + tap * (shape.deep * width)
+        to = panel_at + tap * (self.deep * width)
         matrix = self._filter(context, group, tap).moved(0, j * width)
 
         for columns in by_size(f, shape.wide, width, j):
             packed_right(f, matrix, to, shape.deep, columns, width, shape.deep, self.vector)
             if self.plan.omits_border:
-                largest = largest_exponents(f, to, shape.deep, columns, width, self.plan.lanes)
+                largest = largest_exponents(f, to, self.deep, columns, width, self.plan.lanes)
                 f.store(largest, panel_at + (self.filter_size + tap * self.plan.lanes))
 
     def is_finite(self, packed: Matrix) -> Value | None:
@@ -138,7 +139,10 @@ class Correlation:
             matrix = Matrix(w + (of_tap + group * deep), 1, shape.groups * deep)
         else:
             matrix = Matrix(w + (of_tap + group * shape.wide), shape.groups * shape.wide)
-        return PairedMatrix(matrix, is_left=False, depth=deep) if shape.of_pairs else matrix
+        if not shape.of_pairs:
+            return matrix
+        is_widened, is_chained = self.plan.is_widened, self.plan.is_chained
+        return PairedMatrix(matrix, is_left=False, depth=deep, is_widened=is_widened, is_chained=is_chained)
 
     # Computation.
 
@@ -169,7 +173,8 @@ class Correlation:
             )
         count, rows = (stop - start for start, stop in (region.images, region.rows))
         height = (rows - self.most_rows) * self.shape.rows.step + border.height
-        return bordered(f, border, begin, context.thread_scratch(0, self.element), count, first, height, self.vector)
+        to, is_chained = context.thread_scratch(0, self.element), plan.is_chained
+        return bordered(f, border, begin, to, count, first, height, self.vector, is_chained)
 
     def _panel(self, context: KernelContext, at: Images, region: Region, panel: Value) -> None:
         f, shape, plan = context.f, self.shape, self.plan
@@ -236,7 +241,7 @@ class _Tiles:
         self.rows = _chosen(context.f, convolution.shape.rows.phases, phase[0])
         self.across = _chosen(context.f, convolution.shape.columns.phases, phase[1])
         self.channel = group * convolution.shape.wide + channel
-        self.left = at.at + group * convolution.shape.deep
+        self.left = at.at + group * convolution.deep
 
     def write(self) -> None:
         """Write all tiles; the last tile of a line overlaps the one before, so that all are equally large."""
@@ -310,14 +315,31 @@ class _Tiles:
                 left, right = left + first * loops[i].left, right + first * loops[i].right
                 loops[i] = loops[i]._replace(iterations=stop - first)
         if not cut:
-            ahead, of_pairs = self._ahead(left, offsets), self.shape.of_pairs
-            return tile(f, left, offsets, right, self.columns, vector, loops, ahead, of_pairs=of_pairs)
+            return self._tile_sums(left, offsets, right, loops, self._ahead(left, offsets))
         total = self.context.thread_scratch(int(self.convolution.has_own_copy), self.convolution.element)
         count = len(offsets) * -(-self.columns // vector.lanes)
         for i in range(count):
             f.store(f.constant(vector, 0), total, i * vector.lanes)
         self._add(total, count, left, offsets, right, loops, cut)
         return [f.load(total, i * vector.lanes, vector.lanes) for i in range(count)]
+
+    def _tile_sums(
+        self, left: Value, offsets: list[int], right: Value, loops: list[DepthLoop], asks: list[Prefetch]
+    ) -> list[Value]:
+        plan = self.plan
+        return tile(
+            self.f,
+            left,
+            offsets,
+            right,
+            self.columns,
+            self.convolution.vector,
+            loops,
+            asks,
+            of_pairs=self.shape.of_pairs,
+            is_widened=plan.is_widened,
+            is_chained=plan.is_chained,
+        )
 
     def _ahead(self, left: Value, offsets: list[int]) -> list[Prefetch]:
         """Return prefetches of the next tile's pixels, if they follow in memory.
@@ -340,33 +362,35 @@ class _Tiles:
                     total, count, left + i * loops[0].left, offsets, right + i * loops[0].right, loops[1:], cut - 1
                 )
             return
-        sums = tile(f, left, offsets, right, self.columns, vector, loops, of_pairs=self.shape.of_pairs)
+        sums = self._tile_sums(left, offsets, right, loops, [])
         for i, x in enumerate(sums):
             f.store(f.load(total, i * vector.lanes, vector.lanes) + x, total, i * vector.lanes)
 
     @property
     def _tap(self) -> int:
         """Elements of a tap of the filter."""
-        return self.shape.deep * self.packed.row
+        return self.convolution.deep * self.packed.row
 
     def _depth(self) -> tuple[list[DepthLoop], int]:
         """Return the loops of the depth, and the number of leading loops that are split."""
         shape, at, (by_rows, by_columns, pieces) = self.shape, self.at, self.plan.splits
+        each = self.plan.elements
+        next_row = each * self.packed.row
         rows = DepthLoop(self.rows.taps, shape.rows.apart * at.row, self.rows.onward * shape.window[1] * self._tap)
         columns = DepthLoop(self.across.taps, shape.columns.apart * at.pixel, self.across.onward * self._tap)
         if pieces > 1:
             size = shape.deep // pieces
-            parts = DepthLoop(pieces, size, size * self.packed.row)
-            return [rows, columns, parts, DepthLoop(size, 1, self.packed.row)], 3
-        channels = DepthLoop(shape.deep, 1, self.packed.row)
+            parts = DepthLoop(pieces, size * each, size * next_row)
+            return [rows, columns, parts, DepthLoop(size, each, next_row)], 3
+        channels = DepthLoop(shape.deep, each, next_row)
         goes_on = (
             not self.plan.omits_border
-            and columns.left == shape.deep
+            and columns.left == self.convolution.deep
             and self.across.onward == 1
             and isinstance(columns.iterations, int)
         )
         if goes_on and not by_columns and isinstance(columns.iterations, int):
-            return [rows, DepthLoop(columns.iterations * shape.deep, 1, self.packed.row)], int(by_rows)
+            return [rows, DepthLoop(columns.iterations * shape.deep, each, next_row)], int(by_rows)
         return [rows, columns, channels], by_rows + by_columns
 
 

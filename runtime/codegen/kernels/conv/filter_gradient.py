@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from runtime.codegen.costs import PACKED_ELEMENT_CYCLES, multiply_add_cycles
 from runtime.codegen.ir import Function, Index, Value
+from runtime.codegen.ir.types import WIDENED_BFLOAT16
 from runtime.codegen.ir.words import maximum, minimum
 from runtime.codegen.kernels.conv.borders import Images, bordered
 from runtime.codegen.kernels.conv.filter_plan import FilterAxis, FilterGradient
@@ -21,6 +22,7 @@ from runtime.codegen.kernels.copies import copied
 from runtime.codegen.kernels.depth import DepthLoop
 from runtime.codegen.kernels.matmul import in_shares, in_tiles
 from runtime.codegen.kernels.matmul.plan import shares
+from runtime.codegen.kernels.pair_chains import pair_of_row
 from runtime.codegen.kernels.pair_products import copied_pairs
 from runtime.codegen.kernels.partial_sums import reduction_step
 from runtime.codegen.kernels.split import part_of
@@ -38,14 +40,16 @@ MIN_RANGE_CHANNELS: Final = 24
 def filter_steps(target: Target, shape: FilterGradient) -> KernelSteps:
     """Return the kernel steps, whose operands are the input and the gradient of the result."""
     shape, item = shape.planned(target), shape.element.bits // 8
-    emission = _Emission(shape, _deep_ranges(target, shape))
+    is_chained = shape.is_interleaved and target.chains_pairs
+    shape = shape.kept(target) if is_chained else shape
+    emission = _Emission(shape, _deep_ranges(target, shape), target)
     steps = shape.size // shape.groups * shape.images * shape.rows.pixels * shape.columns.pixels
     cost = multiply_add_cycles(target, shape.lanes, steps)
     kernel_steps: list[KernelStep] = []
     shared = [shape.parts * shape.size * item if shape.parts > 1 else 64]
     if shape.copies:
         pixel = shape.pixel if shape.together > 1 else shape.groups * shape.deep
-        size = shape.images * shape.rows.source * shape.columns.source * pixel
+        size = shape.images * shape.rows.source * shape.columns.source * pixel * emission.elements
         kernel_steps.append(KernelStep(emission.copy, shape.images, size * PACKED_ELEMENT_CYCLES))
         shared.append(size * item)
     images, rows = shape.block
@@ -55,7 +59,7 @@ def filter_steps(target: Target, shape: FilterGradient) -> KernelSteps:
     kernel_steps += [KernelStep(emission.parts, items, cost, batch_parts=own_images)]
     if shape.parts > 1:
         kernel_steps.append(reduction_step(shape.element, shape.lanes, shape.size, shape.parts))
-    own = [images * rows * shape.columns.pixels * shape.width * item if shape.packs else 64]
+    own = [images * rows * shape.columns.pixels * shape.width * emission.elements * item if shape.packs else 64]
     if shape.is_merged and shape.is_bordered:
         own.append(images * shape.border.size * item)
     return KernelSteps(tuple(kernel_steps), tuple(shared), tuple(own))
@@ -85,8 +89,18 @@ class _Block(NamedTuple):
 
 
 class _Emission:
-    def __init__(self, shape: FilterGradient, deep_ranges: int) -> None:
+    """The loops.
+
+    Attributes:
+        elements: rows of copies for a pixel, or for a pair of them.
+        is_chained: True if words of copies hold neighbours of a chain of `kernels.pair_chains`.
+    """
+
+    def __init__(self, shape: FilterGradient, deep_ranges: int, target: Target) -> None:
         self.shape, self.vector, self.deep_ranges = shape, shape.element.of(shape.lanes), deep_ranges
+        is_widened = shape.of_pairs and shape.together > 1 and target.widens_pairs
+        self.elements = 2 if is_widened else 1
+        self.is_chained = shape.is_interleaved and target.chains_pairs
 
     def copy(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Copy the images; work items are images, or pairs of them."""
@@ -97,21 +111,38 @@ class _Emission:
         for item in f.range(start, stop):
             if shape.together == 1:
                 to = copies + item * (pixels * channels)
-                self._copied(f, source, f.index(item), pixels * channels, 0, to, pixels * channels)
+                self._copied(f, source, f.index(item), pixels * channels, 0, to, pixels * channels, 0)
                 continue
             first, image = f.index(item) // shape.together, f.index(item) % shape.together
-            to = copies + (first * (pixels * shape.together) + image) * shape.pixel
+            each = self.elements * shape.pixel
+            to = copies + (first * (pixels * shape.together) + image) * each
             for pixel in f.range(0, pixels):
-                there = to + pixel * (shape.together * shape.pixel)
-                self._copied(f, source, f.index(item), pixels * channels, pixel * channels, there, channels)
+                there = to + pixel * (shape.together * each)
+                self._copied(
+                    f, source, f.index(item), pixels * channels, pixel * channels, there, channels, shape.pixel
+                )
 
-    def _copied(self, f: Function, source: Value, image: Value, size: int, first: Index, to: Value, count: int) -> None:
-        """Copy `count` elements of an image of this size, or of a pair of images, from the first one on."""
-        if self.shape.of_pairs:
-            at = source + (image * (2 * size) + first)
-            copied_pairs(f, at, at + size, to, count, self.vector)
+    def _copied(
+        self, f: Function, source: Value, image: Value, size: int, first: Index, to: Value, count: int, row: int
+    ) -> None:
+        """Copy `count` elements of an image of this size, or of a pair of images, from the first one on.
+
+        Rows of the copy are `row` apart.
+        """
+        if not self.shape.of_pairs:
+            copied(f, source + (image * size + first), to, count, self.vector)
             return
-        copied(f, source + (image * size + first), to, count, self.vector)
+        images = [image * 2, image * 2 + 1]
+        if self.is_chained:
+            pair, half = pair_of_row(image)
+            images = [pair * 2 + half + far for far in (2, 0)]  # of a chain, the later image is below
+        if self.elements == 1:
+            below, above = (source + (number * size + first) for number in images)
+            copied_pairs(f, below, above, to, count, self.vector)
+            return
+        source = f.cast(source, WIDENED_BFLOAT16)
+        for k, number in enumerate(images):
+            copied(f, source + (number * size + first), to + k * row, count, self.vector)
 
     def parts(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the sums; work items are panels, or ranges of their input channels, in parts of all pixels."""
@@ -148,7 +179,12 @@ class _Emission:
             return _Block(first, count, row, height, at, channels)
         at = dy, size, row * (pixels * channels) + begin
         return _Block(
-            first, count, row, height, self._packed(context, at, (first, count), height, columns), shape.width
+            first,
+            count,
+            row,
+            height,
+            self._packed(context, at, (first, count), height, columns),
+            shape.width * self.elements,
         )
 
     def _packed(
@@ -171,8 +207,8 @@ class _Emission:
         for image in f.range(0, count):
             for pixel in f.range(0, pixels):
                 position = pixel * together + image if shape.together > 1 else image * pixels + pixel
-                there, element = to + position * shape.width, begin + pixel * channels
-                self._copied(f, dy, first + image, size, element, there, columns)
+                there, element = to + position * (self.elements * shape.width), begin + pixel * channels
+                self._copied(f, dy, first + image, size, element, there, columns, shape.width)
         return to
 
     def _tiles(
@@ -202,7 +238,19 @@ class _Emission:
     def _tile(
         self, f: Function, left: Value, offsets: list[int], panel: Value, columns: int, depth: list[DepthLoop]
     ) -> list[Value]:
-        return tile(f, left, offsets, panel, columns, self.vector, depth, of_pairs=self.shape.of_pairs)
+        is_widened, is_chained, of_pairs = self.elements > 1, self.is_chained, self.shape.of_pairs
+        return tile(
+            f,
+            left,
+            offsets,
+            panel,
+            columns,
+            self.vector,
+            depth,
+            of_pairs=of_pairs,
+            is_widened=is_widened,
+            is_chained=is_chained,
+        )
 
     def _places(self, sums: list[list[Value]], columns: int) -> Iterator[tuple[int, int, Value]]:
         """Yield, for each vector of a tile: its offset from the first, the lanes that count, and its value."""
@@ -269,9 +317,10 @@ class _Emission:
         line = columns.source * channels
         at = Images(source + group * shape.deep, rows.source * line, line, channels)
         if shape.together > 1:
-            pixel = shape.together * shape.pixel
+            each = self.elements * shape.pixel
+            pixel = shape.together * each
             line = columns.source * pixel
-            at = Images(source + group * shape.deep, shape.pixel, line, pixel)
+            at = Images(source + group * shape.deep, each, line, pixel)
         for i in f.range(0, rows.window):
             top, height = inside_of(f, rows, i, seen.row, seen.rows)
             for j in f.range(0, columns.window):
@@ -297,7 +346,8 @@ class _Emission:
             else DepthLoop(seen.images, at.image, shape.rows.pixels * line)
         )
         lines = DepthLoop(rows, shape.rows.stride * at.row, line * together)
-        if together > 1 and step == 1:  # all images of a line of pixels are one loop, and so groups of its pairs
+        if together > 1 and step == 1 and not self.is_chained:
+            # all images of a line of pixels are one loop, and so groups of its pairs
             return [lines, DepthLoop(columns * together, at.image, seen.line)]
         pixels = [lines, DepthLoop(columns, step * at.pixel, seen.line * together)]
         return [*pixels, images] if together > 1 else [images, *pixels]

@@ -7,12 +7,13 @@ the next. The sums of parts are added at the end, in order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import gcd
 from typing import Final
 
 from runtime.codegen.costs import multiply_add_cycles
 from runtime.codegen.ir import Function, Index, Value
+from runtime.codegen.ir.types import WIDENED_BFLOAT16
 from runtime.codegen.ir.words import minimum
 from runtime.codegen.kernels.conv.borders import first_operand, from_channel, onward, write_computed
 from runtime.codegen.kernels.conv.filter_plan import BLOCK_PIXELS, FilterGradient, equal_ranges
@@ -20,11 +21,12 @@ from runtime.codegen.kernels.conv.plan import WANTED_ITEMS
 from runtime.codegen.kernels.copies import copied
 from runtime.codegen.kernels.depth import DepthLoop, Prefetch
 from runtime.codegen.kernels.matmul.plan import shares
-from runtime.codegen.kernels.pair_products import copied_pairs
+from runtime.codegen.kernels.pair_chains import chain_columns, elements_of_pair, row_of_pair
+from runtime.codegen.kernels.pair_products import GROUP_PAIRS, copied_pairs
 from runtime.codegen.kernels.partial_sums import reduction_step
 from runtime.codegen.kernels.split import part_of
 from runtime.codegen.kernels.steps import ComputedOperand, KernelContext, KernelStep, KernelSteps, batch_parts
-from runtime.codegen.kernels.tiles import by_size, lines, prefetching, tile
+from runtime.codegen.kernels.tiles import by_size, lines, prefetching, prepared_tile
 from runtime.codegen.machine import NOMINAL_LANES, Target
 
 MIN_BLOCKS: Final = 2 * WANTED_ITEMS
@@ -39,8 +41,11 @@ class FilterGradient1x1:
 
     def __init__(self, target: Target, shape: FilterGradient) -> None:
         self.target = target
-        self.shape = shape.planned(target)
+        planned = shape.planned(target)
+        self.shape = planned.kept(target)
         self.together = 2 if shape.of_pairs else 1
+        self.elements = elements_of_pair(target) if shape.of_pairs else 1
+        self.is_chained = shape.of_pairs and target.chains_pairs
         self.vector = shape.element.of(shape.lanes)
         self.columns = shape.columns.pixels
         self.lines, self.height, self.blocks = _blocks(shape)
@@ -51,8 +56,8 @@ class FilterGradient1x1:
         is_even = self.blocks % self.parts == 0 and self.ranges == self.deep_ranges == 1
         self.in_order = self.blocks // self.parts if is_even else 1
         self.tiles = sum(many for _, many in shares(self.own_deep, self.shape.most))
-        self.panel = self.height * self.columns * self.shape.width
-        self.cycles: float = shape.places // self.together * self.shape.cycles(target)
+        self.panel = self.height * self.columns * self.elements * self.shape.width
+        self.cycles: float = shape.places // self.together * planned.cycles(target)
 
     @staticmethod
     def applies(target: Target, shape: FilterGradient) -> bool:
@@ -68,7 +73,7 @@ class FilterGradient1x1:
         steps = shape.size * self.lines * self.columns
         cost = multiply_add_cycles(self.target, shape.lanes, steps)
         join = reduction_step(shape.element, shape.lanes, shape.size, self.parts)
-        own = self.height * self.columns * shape.pixel * item, self.panel * shape.across * item
+        own = self.height * self.columns * self.elements * shape.pixel * item, self.panel * shape.across * item
         is_whole = self.lines % self.height == 0
         items, in_order = self.parts * self.ranges * self.deep_ranges * self.in_order, self.in_order
         ranges = gcd(self.parts, self.blocks) * in_order
@@ -131,24 +136,60 @@ class FilterGradient1x1:
         """Copy lines of pixels of the input, from a channel on, and a range of panels of those of the gradient."""
         f, shape, x, dy = context.f, self.shape, first_operand(context), context.inputs[1]
         assert dy is not None, "the gradient of the result is there"
+        if self.elements > 1:
+            x = x.widened() if isinstance(x, ComputedOperand) else f.cast(x, WIDENED_BFLOAT16)
+            dy = f.cast(dy, WIDENED_BFLOAT16)
         pixels, panels = context.thread_scratch(0, shape.element), context.thread_scratch(1, shape.element)
         rows, columns = shape.rows, shape.columns
+        is_combined = self._combines(count)
         for i in f.range(0, count):
             lines = [(first + i) * self.together + k for k in range(self.together)]
             starts = [line // rows.pixels * rows.source + line % rows.pixels * rows.stride for line in lines]
-            for column in f.range(0, self.columns):
-                position = f.index(i) * self.columns + column
-                inside, to = f.index(column) * columns.stride, pixels + position * shape.pixel
-                sources = [onward(x, start * columns.source + inside, shape.deep) for start in starts]
-                if self.deep_ranges > 1:
-                    sources, to = [from_channel(source, deep) for source in sources], to + deep
-                self._copy_pixel(f, sources, to, self.own_deep, shape.deep)
-                gradients = [dy + (line * self.columns + column) * shape.wide for line in lines]
-                for panel in f.range(*range_of):
-                    to = panels + (f.index(panel) * self.panel + position * shape.width)
-                    for many in by_size(f, shape.wide, shape.width, f.index(panel)):
-                        sources = [at + f.index(panel) * shape.width for at in gradients]
-                        self._copy_pixel(f, sources, to, many, shape.wide)
+            for column in f.range(0, self.columns, 2 if is_combined else 1):
+                for row, seen in self._rows(f.index(i) * self.columns + column, is_combined):
+                    places = [(line, f.index(column) + far) for line, far in seen]
+                    insides = [(starts[line], place * columns.stride) for line, place in places]
+                    sources = [onward(x, start * columns.source + inside, shape.deep) for start, inside in insides]
+                    to = pixels + row * shape.pixel
+                    if self.deep_ranges > 1:
+                        sources, to = [from_channel(source, deep) for source in sources], to + deep
+                    self._copy_pixel(f, sources, to, self.own_deep, shape.deep)
+                    gradients = [dy + (lines[line] * self.columns + place) * shape.wide for line, place in places]
+                    self._copy_panels(f, gradients, panels + row * shape.width, range_of)
+        if self.is_chained and not is_combined:
+            self._chain(f, pixels + deep, panels, count * self.columns, range_of)
+
+    def _copy_panels(self, f: Function, gradients: list[Value], to: Value, range_of: tuple[Index, Index]) -> None:
+        """Copy a row of a range of panels from the gradients of a pixel, or of two."""
+        wide, width = self.shape.wide, self.shape.width
+        for panel in f.range(*range_of):
+            for many in by_size(f, wide, width, f.index(panel)):
+                sources = [at + f.index(panel) * width for at in gradients]
+                self._copy_pixel(f, sources, to + f.index(panel) * self.panel, many, wide)
+
+    def _combines(self, count: Index) -> bool:
+        """Return True if words are combined as they are copied: a block of `count` pairs of lines has whole groups."""
+        pairs = count * self.columns if isinstance(count, int) else self.columns
+        return self.is_chained and self.columns % 2 == 0 and pairs % GROUP_PAIRS == 0
+
+    def _rows(self, position: Value, is_combined: bool) -> Iterator[tuple[Value, list[tuple[int, int]]]]:
+        """Yield the rows of a copy for a pair of pixels, or two neighbours, and the line and column of each pixel."""
+        if is_combined:
+            for half in range(2):  # of a chain, the later pixel is below
+                yield row_of_pair(position, half), [(half, 1), (half, 0)]
+        elif self.elements > 1:
+            for line in range(2):
+                yield position * 2 + line, [(line, 0)]
+        else:
+            yield position, [(line, 0) for line in range(self.together)]
+
+    def _chain(self, f: Function, pixels: Value, panels: Value, pairs: Index, range_of: tuple[Index, Index]) -> None:
+        """Combine words of the copies to neighbours of a chain."""
+        shape = self.shape
+        chain_columns(f, pixels, self.own_deep, shape.pixel, pairs, self.vector)
+        for panel in f.range(*range_of):
+            for many in by_size(f, shape.wide, shape.width, f.index(panel)):
+                chain_columns(f, panels + f.index(panel) * self.panel, many, shape.width, pairs, self.vector)
 
     def _copy_pixel(
         self, f: Function, sources: Sequence[Value | ComputedOperand], to: Value, count: int, between: int
@@ -159,9 +200,9 @@ class FilterGradient1x1:
         """
         first, second = sources[0], sources[-1]
         if isinstance(first, ComputedOperand):
-            other = second if isinstance(second, ComputedOperand) and self.shape.of_pairs else None
+            other = second if isinstance(second, ComputedOperand) and len(sources) > 1 else None
             write_computed(f, first, to, count, self.vector, between=between, other=other)
-        elif self.shape.of_pairs and isinstance(second, Value):
+        elif len(sources) > 1 and isinstance(second, Value):
             copied_pairs(f, first, second, to, count, self.vector)
         else:
             copied(f, first, to, count, self.vector)
@@ -183,16 +224,15 @@ class FilterGradient1x1:
             context.thread_scratch(0, shape.element),
             context.thread_scratch(1, shape.element) + panel * self.panel,
         )
-        depth = [DepthLoop(f.index(count) * self.columns, shape.pixel, shape.width)]
+        depth = DepthLoop(count * self.columns, shape.pixel, shape.width)
         start, before = 0, panel * self.tiles
         for size, many in shares(self.own_deep, shape.most):
             for own in f.range(start, start + size * many, size):
                 c = f.index(own) + deep if self.deep_ranges > 1 else own
                 pixel = to + (f.index(c) * shape.wide + panel * shape.width)
                 ahead = self._ahead(context, line, before + (f.index(c) - start) // size)
-                sums = tile(
-                    f, pixels + c, [*range(size)], right, columns, self.vector, depth, ahead, of_pairs=shape.of_pairs
-                )
+                rows, of_pairs = [*range(size)], shape.of_pairs
+                sums = prepared_tile(f, pixels + c, rows, right, columns, self.vector, depth, ahead, of_pairs=of_pairs)
                 self._add(pixel, lines(sums, size), columns, is_first)
             start, before = start + size * many, before + many
 

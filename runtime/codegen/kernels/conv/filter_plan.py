@@ -11,6 +11,8 @@ from runtime.codegen.ir import Type
 from runtime.codegen.kernels.conv.borders import Border
 from runtime.codegen.kernels.conv.plan import CONFLICT_STRIDE_BYTES, WANTED_ITEMS
 from runtime.codegen.kernels.matmul.plan import shares, step_cycles, tile_rows
+from runtime.codegen.kernels.pair_chains import kept_tiles
+from runtime.codegen.kernels.pair_products import GROUP_PAIRS
 from runtime.codegen.machine import NOMINAL_TARGET, Target
 
 BLOCK_PIXELS: Final = 256
@@ -107,6 +109,14 @@ class FilterGradient:
         order = NOMINAL_TARGET if self.of_bfloat16 else target.nominal
         nominal = self.on(order)._best(order, (False, True))
         return replace(self._best(target, (nominal.is_merged,)), nominal_panels=nominal.panels)
+
+    def kept(self, target: Target) -> FilterGradient:
+        """Return this gradient with the tile for combined words that keeps its sums in registers, if there are such."""
+        if not (self.of_pairs and target.chains_pairs):
+            return self
+        tiles = kept_tiles(self.lanes, self.deep, self.wide)
+        most, vectors = min(tiles, key=lambda tile: tiles[tile])
+        return replace(self, vectors=vectors, most=most)
 
     def _best(self, target: Target, merged: Sequence[bool]) -> FilterGradient:
         """Return the cheapest tile; a row of the filter that only fits the nominal registers is a tile of one vector.
@@ -213,6 +223,11 @@ class FilterGradient:
             return 1
         most = min(MAX_BLOCK_IMAGES, BLOCK_PIXELS // self.columns.pixels) if self.of_pairs else MAX_BLOCK_IMAGES
         return max(count for count in range(1, most + 1) if self.images % count == 0)
+
+    @property
+    def is_interleaved(self) -> bool:
+        """True if a copy has whole groups of pairs of images at each pixel."""
+        return self.of_pairs and self.together % GROUP_PAIRS == 0
 
     @property
     def packs(self) -> bool:

@@ -7,8 +7,8 @@ decide only the number of rows of an image that a work item copies.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Iterator, Mapping
+from functools import lru_cache, partial
 from math import prod
 from typing import Final, NamedTuple
 
@@ -20,6 +20,8 @@ from runtime.codegen.costs import (
 )
 from runtime.codegen.kernels.conv.axes import Axis
 from runtime.codegen.kernels.matmul.plan import shares, step_cycles, tile_rows
+from runtime.codegen.kernels.pair_chains import MAX_KEPT_ROWS, kept_step_cycles
+from runtime.codegen.kernels.pair_products import GROUP_PAIRS
 from runtime.codegen.machine import NOMINAL_L1_BYTES, NOMINAL_L2_BYTES, NOMINAL_LANES, NOMINAL_TARGET, Target
 
 MAX_CHAIN_DEPTH: Final = 640
@@ -127,6 +129,8 @@ class ConvPlan(NamedTuple):
         pixel: stride of pixels of the copy, in elements.
         splits: numbers of blocks of the depth, by rows of the filter, its columns, and its channels.
         omits_border: True if a tile is one output position of several images, and taps outside of them are left out.
+        is_widened: True if copies have the elements of pairs as float32.
+        is_chained: True if words of copies hold neighbours of a chain of `kernels.pair_chains`.
     """
 
     block: ConvTile
@@ -140,6 +144,13 @@ class ConvPlan(NamedTuple):
     pixel: int
     splits: tuple[bool, bool, int]
     omits_border: bool = False
+    is_widened: bool = False
+    is_chained: bool = False
+
+    @property
+    def elements(self) -> int:
+        """Elements of a source channel, or of a pair of them, in copies."""
+        return 2 if self.is_widened else 1
 
     @property
     def width(self) -> int:
@@ -154,13 +165,16 @@ def plan_convolution(target: Target, bits: int, shape: ConvShape, is_source_comp
     lanes, item = target.lanes(bits), bits // 8
     channels = shape.groups * shape.deep
     conflicts = channels * item % CONFLICT_STRIDE_BYTES == 0
-    copies = is_source_computed or shape.rows.is_bordered or shape.columns.is_bordered or (conflicts and shape.taps > 1)
+    is_widened, is_chained = shape.of_pairs and target.widens_pairs, _chains(target, shape)
+    copies = is_source_computed or is_widened or is_chained
+    copies = copies or shape.rows.is_bordered or shape.columns.is_bordered or (conflicts and shape.taps > 1)
     pixel = channels + (lanes if conflicts and copies else 0)
     image = shape.rows.span(shape.rows.pixels) * shape.columns.span(shape.columns.pixels) * pixel * item
+    image *= 2 if is_widened else 1
     wanted = target.wanted_items(WANTED_ITEMS)
     parts = _parts(shape, image if copies else 0, target.l2_bytes, wanted)
     whole = shape.rows.fewest * shape.columns.fewest * len(shape.rows.phases) * len(shape.columns.phases)
-    block = _block(target, lanes, shape, one_row=parts > 1 and whole > PIXELS_PER_ITEM)
+    block = _block(target, lanes, shape, one_row=parts > 1 and whole > PIXELS_PER_ITEM, keeps=is_chained)
     parts = parts if block.images == block.rows == 1 else 1
     images = shape.images if parts > 1 else max(min(shape.images * whole // PIXELS_PER_ITEM, shape.images), 1)
     images = min(images, shape.images // block.images)
@@ -186,9 +200,17 @@ def plan_convolution(target: Target, bits: int, shape: ConvShape, is_source_comp
         by_panels,
         copies,
         packs,
-        pixel,
+        pixel * (2 if is_widened else 1),
         _splits(shape),
+        is_widened=is_widened,
+        is_chained=is_chained,
     )
+
+
+def _chains(target: Target, shape: ConvShape) -> bool:
+    """Return True if copies have combined words: the depth of each filter element has whole groups."""
+    parts = _splits(shape)[2]
+    return shape.of_pairs and target.chains_pairs and shape.deep % (parts * GROUP_PAIRS) == 0
 
 
 def _has_large_filter(shape: ConvShape) -> bool:
@@ -215,14 +237,15 @@ def omits_border(shape: ConvShape) -> bool:
     return images < lines
 
 
-def _costs_of_images(target: Target, lanes: int, shape: ConvShape) -> dict[ConvTile, float]:
+def _costs_of_images(target: Target, lanes: int, shape: ConvShape, *, keeps: bool = False) -> dict[ConvTile, float]:
     """Return the cycles of a step of the depth at one output position, by tiles of images."""
     costs: dict[ConvTile, float] = {}
-    for vectors, most in tile_rows(target, of_pairs=shape.of_pairs).items():
+    for vectors, most in _tile_rows(target, shape, keeps=keeps).items():
         fewest = -(-shape.images // most)
         for parts in (fewest, fewest + 1):
             sizes = shares(shape.images, -(-shape.images // parts))
-            step = sum(n * step_cycles(target, size, vectors, of_pairs=shape.of_pairs) for size, n in sizes)
+            cycles = kept_step_cycles if keeps else partial(step_cycles, target, of_pairs=shape.of_pairs)
+            step = sum(n * cycles(size, vectors) for size, n in sizes)
             costs[ConvTile(sizes[0][0], 1, 1, vectors)] = step * -(-shape.wide // (vectors * lanes))
     return costs
 
@@ -230,10 +253,12 @@ def _costs_of_images(target: Target, lanes: int, shape: ConvShape) -> dict[ConvT
 def _plan_of_images(target: Target, bits: int, shape: ConvShape) -> ConvPlan:
     """Return the partition of a convolution whose tiles are one output position of several images."""
     lanes, item = target.lanes(bits), bits // 8
-    costs = _costs_of_images(target, lanes, shape)
+    is_widened, is_chained = target.widens_pairs, _chains(target, shape)
+    costs = _costs_of_images(target, lanes, shape, keeps=is_chained)
     block = min(costs, key=lambda block: (costs[block], shape.images % block.images))
     parts = -(-shape.images // block.images)
     image = shape.rows.span(shape.rows.pixels) * shape.columns.span(shape.columns.pixels) * shape.deep * item
+    image *= 2 if is_widened else 1
     wanted = target.wanted_items(WANTED_ITEMS)
     rows = max(-(-image * block.images // (target.l2_bytes // 2)), -(-wanted // parts))
     rows = min(rows, shape.rows.fewest)
@@ -243,7 +268,21 @@ def _plan_of_images(target: Target, bits: int, shape: ConvShape) -> ConvPlan:
     columns = panels if by_panels else min(panels, max(-(-wanted // (parts * rows)), 1))
     images, rows = (1, 1) if by_panels else (parts, rows)
     splits = _splits(shape)
-    return ConvPlan(block, lanes, images, rows, columns, by_panels, True, True, shape.deep, splits, omits_border=True)
+    return ConvPlan(
+        block,
+        lanes,
+        images,
+        rows,
+        columns,
+        by_panels,
+        True,
+        True,
+        shape.deep * (2 if is_widened else 1),
+        splits,
+        omits_border=True,
+        is_widened=is_widened,
+        is_chained=is_chained,
+    )
 
 
 def _parts(shape: ConvShape, image_bytes: int, l2_bytes: int, wanted: int) -> int:
@@ -278,26 +317,33 @@ def packed_filter_cycles(bits: int, shape: ConvShape) -> float:
     return shape.filters * PACKED_ELEMENT_CYCLES + reads
 
 
-def _block(target: Target, lanes: int, shape: ConvShape, one_row: bool) -> ConvTile:
-    """Return the tile that takes the fewest cycles for each step of the depth."""
+def _block(target: Target, lanes: int, shape: ConvShape, one_row: bool, *, keeps: bool = False) -> ConvTile:
+    """Return the tile that takes the fewest cycles for each step of the depth; with `keeps`, sums stay in registers."""
     panel = shape.taps * shape.deep * target.vector_bytes
     near = 0 if panel <= NOMINAL_L1_BYTES // 4 else target.vector_bytes / L2_PANEL_BYTES_PER_CYCLE
-    costs = _costs(target, lanes, shape, near, one_row)
+    costs = _costs(target, lanes, shape, near, one_row, keeps=keeps)
     return min(costs, key=lambda block: costs[block])
 
 
 @lru_cache(maxsize=1 << 10)  # a network has few different convolutions, and each is asked for several times
-def _costs(target: Target, lanes: int, shape: ConvShape, near: float, one_row: bool) -> dict[ConvTile, float]:
+def _costs(
+    target: Target, lanes: int, shape: ConvShape, near: float, one_row: bool, *, keeps: bool = False
+) -> dict[ConvTile, float]:
     """Return, by tile, the cycles of a step of the depth of all tiles; reading a vector of the panel takes `near`."""
     costs: dict[ConvTile, float] = {}
-    for vectors, most in tile_rows(target, of_pairs=shape.of_pairs).items():
+    for vectors, most in _tile_rows(target, shape, keeps=keeps).items():
         for images, rows, columns in _tile_extents(shape, most, one_row):
             count = images * rows * columns
             copied = count if images * rows > 1 else 0
             step = step_cycles(target, count, vectors, near, of_pairs=shape.of_pairs, copied_rows=copied)
+            step = kept_step_cycles(count, vectors) if keeps else step
             tiles = -(-shape.images // images) * -(-shape.rows.pixels // rows) * -(-shape.columns.pixels // columns)
             costs[ConvTile(images, rows, columns, vectors)] = tiles * -(-shape.wide // (vectors * lanes)) * step
     return costs
+
+
+def _tile_rows(target: Target, shape: ConvShape, *, keeps: bool) -> Mapping[int, int]:
+    return MAX_KEPT_ROWS if keeps else tile_rows(target, of_pairs=shape.of_pairs)
 
 
 def _tile_extents(shape: ConvShape, most: int, one_row: bool) -> Iterator[tuple[int, int, int]]:

@@ -18,12 +18,12 @@ from runtime.codegen.kernels.conv.plan import ConvShape, packed_filter_cycles
 from runtime.codegen.kernels.conv.winograd.filters import TransformedFilters
 from runtime.codegen.kernels.conv.winograd.non_finite import NonFiniteTiles, written
 from runtime.codegen.kernels.conv.winograd.plan import MAX_NOTED_PANELS, is_taken, plan_winograd
-from runtime.codegen.kernels.conv.winograd.tiles import transform_pixels
+from runtime.codegen.kernels.conv.winograd.tiles import BlockOfTiles, transform_pixels
 from runtime.codegen.kernels.conv.winograd.transforms import POSITIONS, TILE_PIXELS, of_sums
 from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch
 from runtime.codegen.kernels.split import part_of
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, batch_parts
-from runtime.codegen.kernels.tiles import by_size, lines, starts, tile
+from runtime.codegen.kernels.tiles import by_size, lines, prepared_tile, starts
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
 
@@ -82,8 +82,8 @@ class Winograd:
     def _transform(self, context: KernelContext, to: Value, first: Index, tiles: tuple[Index, Index]) -> None:
         source = context.inputs[0]
         assert source is not None, "a convolution has a source"
-        to = context.f.cast(to, BFLOAT16) if self.shape.of_pairs else to
-        transform_pixels(context.f, self.plan.tiling, self.plan.laid, source, to, first, tiles)
+        to = context.f.cast(to, BFLOAT16) if self.plan.numbers == 2 else to
+        transform_pixels(context.f, self.plan.tiling, self.plan.laid, source, to, BlockOfTiles(first, tiles, tiles[1]))
 
     # Computation.
 
@@ -130,19 +130,19 @@ class Winograd:
 
     def _multiply(self, context: KernelContext, at: Value, panel: Value, columns: int, count: Index) -> None:
         """Compute the products at all positions with a panel."""
-        f, plan, deep = context.f, self.plan, self.shape.deep
+        f, plan = context.f, self.plan
         filters, sums = (
             context.shared_scratch(0, self.element) + panel * plan.panel,
             context.thread_scratch(1, self.element),
         )
         rows = [i * plan.tile for i in range(plan.rows)]
         for position in f.range(0, POSITIONS):
-            right = filters + f.index(position) * (deep * plan.width)
+            right = filters + f.index(position) * (plan.deep * plan.width)
             for t in starts(f, count, plan.rows):
                 left = at + (f.index(position) * plan.position + f.index(t) * plan.tile)
-                asks = [self._asking(f, right + deep * plan.width, t)] if not plan.is_near else []
-                depth, of_pairs = [DepthLoop(deep, 1, plan.width)], self.shape.of_pairs
-                found = tile(f, left, rows, right, columns, self.vector, depth, asks, of_pairs=of_pairs)
+                asks = [self._asking(f, right + plan.deep * plan.width, t)] if not plan.is_near else []
+                depth, of_pairs = DepthLoop(self.shape.deep, 1, plan.width), self.shape.of_pairs
+                found = prepared_tile(f, left, rows, right, columns, self.vector, depth, asks, of_pairs=of_pairs)
                 to = sums + (f.index(position) * plan.sums + f.index(t) * plan.width)
                 for i, line in enumerate(lines(found, len(rows))):
                     for v, x in enumerate(line):
@@ -152,7 +152,7 @@ class Winograd:
         """Return the prefetch of the next position's filters, of which the tile from number `t` on has its share."""
         plan, line = self.plan, CACHE_LINE_BYTES * 8 // self.element.bits
         tiles, iterations = -(-plan.few // plan.rows), max(self.shape.deep // UNROLLED_DEPTH_STEPS, 1)
-        each = -(-self.shape.deep * plan.width // (line * tiles * iterations))
+        each = -(-plan.deep * plan.width // (line * tiles * iterations))
         begin = following + f.index(t) // plan.rows * (iterations * each * line)
 
         def ask(i: Index) -> None:

@@ -22,7 +22,14 @@ from runtime.codegen.kernels.conv.winograd.gradient_plan import (
     planned_filters,
 )
 from runtime.codegen.kernels.conv.winograd.non_finite_filters import NonFiniteChannels
-from runtime.codegen.kernels.conv.winograd.tiles import Tile, transform_pixels, vectors_of, zeros_of
+from runtime.codegen.kernels.conv.winograd.tiles import (
+    BlockOfTiles,
+    Tile,
+    in_row,
+    transform_pixels,
+    vectors_of,
+    zeros_of,
+)
 from runtime.codegen.kernels.conv.winograd.transforms import (
     FILTER_TAPS,
     POSITIONS,
@@ -33,10 +40,9 @@ from runtime.codegen.kernels.conv.winograd.transforms import (
 )
 from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch
 from runtime.codegen.kernels.matmul import in_shares
-from runtime.codegen.kernels.pair_products import in_pairs
 from runtime.codegen.kernels.split import part_of
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, batch_parts
-from runtime.codegen.kernels.tiles import by_size, lines, tile
+from runtime.codegen.kernels.tiles import by_size, lines, prepared_tile
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
 
@@ -97,7 +103,7 @@ class WinogradFilterGradient:
             for number in f.range(0, each):
                 first, last = part_of(f, plan.tiling.tiles, part * each + number, plan.blocks)
                 count = plan.most if plan.most == plan.few else last - first
-                self._transform(context, pixels, gradients, first, (0, count), panels)
+                self._transform(context, pixels, gradients, BlockOfTiles(first, (0, count), count), panels)
                 is_first = f.index(number).equal(0)
                 for panel in f.range(*panels):
                     for columns in by_size(f, wide, plan.width, f.index(panel)):
@@ -138,7 +144,7 @@ class WinogradFilterGradient:
         pixels, gradients = (context.shared_scratch(i, self.element) for i in range(2))
         for item in f.range(start, stop):
             tiles = part_of(f, plan.most, f.index(item), min(plan.wanted, plan.most))
-            self._transform(context, pixels, gradients, 0, tiles, (0, plan.panels))
+            self._transform(context, pixels, gradients, BlockOfTiles(0, tiles, plan.most), (0, plan.panels))
 
     def multiply(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Compute the sums of all tiles by panels, and transform them back from the caches.
@@ -189,32 +195,31 @@ class WinogradFilterGradient:
         context: KernelContext,
         pixels: Value,
         gradients: Value,
-        first: Index,
-        tiles: tuple[Index, Index],
+        block: BlockOfTiles,
         panels: tuple[Index, Index],
     ) -> None:
-        """Transform the pixels of some tiles of the block that begins with `first`, and panels of their gradients."""
+        """Transform the pixels of some tiles, and panels of their gradients."""
         f, plan, shape, (x, dy) = context.f, self.plan, self.shape, context.inputs
         assert x is not None, "the input is there"
         assert dy is not None, "the gradient of the result is there"
-        transform_pixels(f, plan.tiling, plan.laid, x, pixels, first, tiles)
-        for t in f.range(*tiles):
-            images = self._outputs(f, dy, plan.tiling.at(f.index(first) + t))
+        transform_pixels(f, plan.tiling, plan.laid, x, pixels, block)
+        for row, own in block.rows(f, plan.tiling):
+            images = self._outputs(f, dy, own)
             for panel in f.range(*panels):
                 for columns in by_size(f, shape.wide, plan.width, f.index(panel)):
-                    to = gradients + (f.index(panel) * (POSITIONS * plan.gradient) + f.index(t) * plan.width)
+                    to = gradients + (f.index(panel) * (POSITIONS * plan.gradient) + f.index(row) * plan.width)
                     begin = f.index(panel) * plan.width
                     for v in range(0, columns, shape.lanes):
                         tail = min(shape.lanes, columns - v)
                         found = [_transformed(f, outputs, begin, v, shape.lanes, tail) for outputs in images]
-                        for number, x in enumerate(in_pairs(*found) if shape.of_pairs else found[0]):
+                        for number, x in enumerate(in_row(plan.tiling, found)):
                             f.store(x, to, number * plan.gradient + v)
 
-    def _outputs(self, f: Function, dy: Value, own: Tile) -> list[list[list[Value]]]:
-        """Return the addresses of the gradients of a tile's output pixels; for pairs, those of both images."""
+    def _outputs(self, f: Function, dy: Value, own: list[Tile]) -> list[list[list[Value]]]:
+        """Return the addresses of the gradients of each tile's output pixels."""
         nothing, wide = zeros_of(f, dy, self.shape.wide), self.shape.wide
         images: list[list[list[Value]]] = []
-        for of_image in self.plan.tiling.images_of(own):
+        for of_image in own:
             found = [[nothing] * TILE_OUTPUTS for _ in range(TILE_OUTPUTS)]
             for i, j, pixel, exists in self.plan.tiling.outputs(of_image):
                 at = dy + pixel * wide
@@ -237,15 +242,15 @@ class WinogradFilterGradient:
     ) -> None:
         """Compute the sums over `count` tiles at all positions; `row` and `position` are their strides."""
         plan, lanes = self.plan, self.shape.lanes
-        depth = [DepthLoop(count, plan.laid.tile, plan.width)]
+        depth = DepthLoop(count, plan.laid.tile, plan.width)
         for p in f.range(0, POSITIONS):
             right = gradients + (panel * POSITIONS + p) * plan.gradient
             left = pixels + f.index(p) * plan.laid.position
             for c, size in in_shares(f, plan.tiles_of_rows):
                 at = to + (f.index(p) * position + f.index(c) * row)
                 asks = [] if plan.is_near else [self._asking(f, right + plan.gradient, c)]
-                of_pairs = self.shape.of_pairs
-                sums = tile(f, left + c, [*range(size)], right, columns, self.vector, depth, asks, of_pairs=of_pairs)
+                rows, of_pairs = [*range(size)], self.shape.of_pairs
+                sums = prepared_tile(f, left + c, rows, right, columns, self.vector, depth, asks, of_pairs=of_pairs)
                 found = lines(sums, size)
                 positions = [
                     (i * row + v * lanes, min(lanes, columns - v * lanes), x)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from runtime.codegen.ir import Type, Value
+from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.types import BFLOAT16
 from runtime.codegen.kernels.conv.winograd.plan import WinogradPlan
 from runtime.codegen.kernels.conv.winograd.transforms import FILTER_TAPS, POSITIONS, of_taps
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
-from runtime.codegen.kernels.pair_products import in_pairs, rounded
+from runtime.codegen.kernels.pair_chains import pair_of_row, store_depth, vectors_of_depth, whole_groups
+from runtime.codegen.kernels.pair_products import in_pairs, rounded_wide
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, Prepack
 from runtime.codegen.kernels.tiles import by_size
 
@@ -31,7 +33,8 @@ class TransformedFilters:
         self.vector = element.of(plan.lanes)
         self.rows = min(DEPTH_VECTORS_PER_ITEM * plan.lanes, -(-plan.shape.deep // plan.lanes) * plan.lanes)
         self.across = -(-plan.shape.deep // self.rows)
-        self.thread_elements = POSITIONS * plan.width * self.rows if plan.shape.is_filter_transposed else 0
+        size = POSITIONS * plan.width * self.rows * plan.elements
+        self.thread_elements = size if plan.shape.is_filter_transposed else 0
 
     def step(self) -> KernelStep:
         """Return the kernel step; work items are some vectors of the depth of a panel."""
@@ -55,34 +58,58 @@ class TransformedFilters:
         assert w is not None, "a convolution has a filter"
         each, wide = plan.shape.of_pairs + 1, plan.shape.wide
         line = w + (first * (each * wide) + panel * plan.width)
-        to = context.shared_scratch(0, self.element) + (panel * plan.panel + first * plan.width)
-        for d in f.range(0, rows):
+        to = context.shared_scratch(0, self.element) + (panel * plan.panel + first * (plan.elements * plan.width))
+        for row, channels in self._rows_of_panel(f, rows):
             for v in range(0, columns, plan.lanes):
-                at, tail = line + (f.index(d) * (each * wide) + v), min(plan.lanes, columns - v)
-                found = self._transformed(at, tail)
-                if plan.shape.of_pairs:
-                    found = in_pairs(found, self._transformed(at + wide, tail))
-                for position, x in enumerate(found):
-                    f.store(x, to + (f.index(d) * plan.width + v), position * self._step)
+                tail = min(plan.lanes, columns - v)
+                found = [self._transformed(line + (c * wide + v), tail) for c in channels]
+                if plan.elements == 2:
+                    stored = [rounded_wide(x) for x in found[0]]
+                else:
+                    stored = in_pairs(*found) if plan.shape.of_pairs else found[0]
+                for position, x in enumerate(stored):
+                    f.store(x, to + (f.index(row) * plan.width + v), position * self._step)
+
+    def _rows_of_panel(self, f: Function, rows: int) -> Iterator[tuple[Index, Sequence[Value]]]:
+        """Yield each row of the panel for `rows` source channels or pairs, and the channels that it has."""
+        plan, numbers = self.plan, self.plan.numbers
+        whole = whole_groups(rows) if numbers == 2 and f.target.chains_pairs else 0
+        for d in f.range(0, whole):
+            pair, half = pair_of_row(f.index(d))
+            yield f.index(d), [pair * 2 + half + 2, pair * 2 + half]  # of a chain, the later number is below
+        for d in f.range(whole, rows * plan.elements):
+            yield f.index(d), [f.index(d) * numbers + k for k in range(numbers)]
 
     def _transposed(self, context: KernelContext, panel: Value, first: Value, columns: int, rows: int) -> None:
         """Transform with vectors of source channels, and transpose the results."""
         f, plan, w = context.f, self.plan, context.inputs[1]
         assert w is not None, "a convolution has a filter"
-        memory_budget, size = context.thread_scratch(0, self.element), plan.width * self.rows
-        each = plan.shape.of_pairs + 1
-        own = f.cast(memory_budget, BFLOAT16) if plan.shape.of_pairs else memory_budget
+        memory_budget, size = context.thread_scratch(0, self.element), plan.width * self.rows * plan.elements
+        each, numbers = plan.shape.of_pairs + 1, plan.numbers
+        own = f.cast(memory_budget, BFLOAT16) if numbers == 2 else memory_budget
         for c in f.range(0, columns):
             line = w + ((panel * plan.width + c) * plan.shape.channels + first * each)
-            for v in range(0, rows * each, plan.lanes):
-                tail = min(plan.lanes, rows * each - v)
+            to = own + f.index(c) * (self.rows * each)
+            for v, tail, is_combined in self._vectors(f, rows * each):
                 for position, x in enumerate(self._transformed(line + v, tail)):
-                    y = rounded(x) if plan.shape.of_pairs else x
-                    f.store(y, own + (f.index(c) * (self.rows * each) + v), position * (size * each))
-        to = context.shared_scratch(0, self.element) + (panel * plan.panel + first * plan.width)
+                    if plan.shape.of_pairs:
+                        store_depth(x, to + position * (size * numbers), v, tail, is_combined)
+                    else:
+                        f.store(x, to, position * size + v)
+        to = context.shared_scratch(0, self.element) + (panel * plan.panel + first * (plan.elements * plan.width))
+        deep = rows * plan.elements
         for position in f.range(0, POSITIONS):
-            matrix = Matrix(memory_budget + f.index(position) * size, 1, self.rows)
-            packed_right(f, matrix, to + f.index(position) * self._step, rows, columns, plan.width, rows, self.vector)
+            matrix = Matrix(memory_budget + f.index(position) * size, 1, self.rows * plan.elements)
+            packed_right(f, matrix, to + f.index(position) * self._step, deep, columns, plan.width, deep, self.vector)
+
+    def _vectors(self, f: Function, channels: int) -> Iterator[tuple[Index, int, bool]]:
+        """Yield the vectors of `channels` source channels, those of `vectors_of_depth` if they are pairs."""
+        lanes = self.plan.lanes
+        if self.plan.shape.of_pairs:
+            yield from vectors_of_depth(f, channels, lanes)
+            return
+        for v in range(0, channels, lanes):
+            yield v, min(lanes, channels - v), False
 
     def _transformed(self, line: Value, count: int) -> list[Value]:
         """Return the positions of a vector of `count` channels of every tap."""
@@ -95,7 +122,7 @@ class TransformedFilters:
     @property
     def _step(self) -> int:
         """Stride of the positions in a panel, in elements."""
-        return self.plan.shape.deep * self.plan.width
+        return self.plan.deep * self.plan.width
 
     def _tap(self, i: int, j: int) -> int:
         """Return the offset of the tap that is multiplied with the pixel in row `i` and column `j` of a window."""

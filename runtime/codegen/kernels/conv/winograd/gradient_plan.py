@@ -25,6 +25,7 @@ from runtime.codegen.kernels.conv.winograd.plan import MAX_CACHED_FILTER_BYTES
 from runtime.codegen.kernels.conv.winograd.tiles import ImageAxis, Tiling, TransformedLayout
 from runtime.codegen.kernels.conv.winograd.transforms import FILTER_TAPS, POSITIONS
 from runtime.codegen.kernels.matmul.plan import shares, tile_costs
+from runtime.codegen.kernels.pair_chains import elements_of_pair, kept_tiles
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
 BLOCK_TILE_CHANNELS: Final = 8192
@@ -70,6 +71,7 @@ class FilterPlan:
         vectors: vectors of a tile.
         steps: cycles of all products at one position, for each tile of the image.
         wanted: number of work items that gives every thread a share.
+        elements: rows of operands for a tile, or for one of a pair of images.
     """
 
     shape: FilterGradient
@@ -81,6 +83,7 @@ class FilterPlan:
     vectors: int
     steps: float
     wanted: int = WANTED_ITEMS
+    elements: int = 1
 
     @property
     def tiling(self) -> Tiling:
@@ -138,13 +141,13 @@ class FilterPlan:
         """The layout of transformed pixels: those of the channels of a work item are contiguous."""
         line = CACHE_LINE_BYTES // self.item
         tile = self.channels + (line if self.channels * self.item % CONFLICT_STRIDE_BYTES == 0 else 0)
-        channels, position = self.shape.deep, self.most * tile + line
+        channels, position = self.shape.deep, self.most * self.elements * tile + line
         return TransformedLayout(channels, self.shape.lanes, tile, position, self.channels)
 
     @property
     def gradient(self) -> int:
         """Stride of the positions of a panel of transformed gradients, in elements."""
-        return self.most * self.width + CACHE_LINE_BYTES // self.item
+        return self.most * self.elements * self.width + CACHE_LINE_BYTES // self.item
 
     @property
     def gradients(self) -> int:
@@ -210,7 +213,12 @@ def planned_filters(target: Target, shape: FilterGradient) -> FilterPlan:
         most = max(shape.wide // (shape.lanes * -(-one.wanted // parts)), 1)
         rows, vectors = min((tile for tile in costs if tile[1] <= most), key=lambda tile: costs[tile])
     steps = costs[rows, vectors] * -(-shape.deep // channels)
-    return replace(one, blocks=blocks, parts=parts, channels=channels, rows=rows, vectors=vectors, steps=steps)
+    if shape.of_pairs and target.chains_pairs:
+        kept = kept_tiles(shape.lanes, channels, shape.wide)
+        rows, vectors = min((tile for tile in kept if tile[1] <= vectors), key=lambda tile: kept[tile])
+    elements = elements_of_pair(target) if shape.of_pairs else 1
+    one = replace(one, rows=rows, vectors=vectors, elements=elements)
+    return replace(one, blocks=blocks, parts=parts, channels=channels, steps=steps)
 
 
 def _up(number: int, multiple: int) -> int:

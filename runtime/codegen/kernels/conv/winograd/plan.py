@@ -24,6 +24,7 @@ from runtime.codegen.kernels.conv.plan import CONFLICT_STRIDE_BYTES, MAX_CHAIN_D
 from runtime.codegen.kernels.conv.winograd.tiles import ImageAxis, Tiling, TransformedLayout
 from runtime.codegen.kernels.conv.winograd.transforms import FILTER_TAPS, POSITIONS
 from runtime.codegen.kernels.matmul.plan import tile_costs, tile_shape
+from runtime.codegen.kernels.pair_chains import elements_of_pair, kept_tiles
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
 BLOCK_PIXEL_BYTES: Final = 768 << 10
@@ -56,6 +57,7 @@ class WinogradPlan:
         panels_per_nominal: number of panels that are as wide as one of the nominal target.
         steps: cycles of all products of a block at one position, for each source channel.
         wanted: number of work items that gives every thread a share.
+        elements: elements of a source channel, or of a pair of them, in operands.
     """
 
     shape: ConvShape
@@ -67,6 +69,7 @@ class WinogradPlan:
     panels_per_nominal: int
     steps: float
     wanted: int = WANTED_ITEMS
+    elements: int = 1
 
     @property
     def tiling(self) -> Tiling:
@@ -117,9 +120,14 @@ class WinogradPlan:
     # vectors of a tile do not compete for one set of the first-level cache.
 
     @property
+    def deep(self) -> int:
+        """Elements of the depth of an operand."""
+        return self.shape.deep * self.elements
+
+    @property
     def tile(self) -> int:
         """Stride of tiles of transformed pixels, in elements."""
-        deep = self.shape.deep
+        deep = self.deep
         return deep + (CACHE_LINE_BYTES // self.item if deep * self.item % CONFLICT_STRIDE_BYTES == 0 else 0)
 
     @property
@@ -129,15 +137,20 @@ class WinogradPlan:
 
     @property
     def laid(self) -> TransformedLayout:
-        """The layout of transformed pixels, counted in pixels: two of them have the place of a pair."""
-        each, channels = self.shape.of_pairs + 1, self.shape.channels
+        """The layout of transformed pixels, counted in numbers: a word has the place of two."""
+        each, channels = self.numbers, self.shape.channels
         tile, position = self.tile * each, self.position * each
         return TransformedLayout(channels, self.lanes, tile, position, channels, self.shape.of_pairs)
 
     @property
+    def numbers(self) -> int:
+        """Numbers in an element of an operand: 2 in a word."""
+        return 2 if self.shape.of_pairs and self.elements == 1 else 1
+
+    @property
     def of_channels(self) -> WinogradPlan:
         """This partition, for a convolution that computes with single channels."""
-        return replace(self, shape=self.shape._replace(deep=self.shape.channels, of_pairs=False))
+        return replace(self, shape=self.shape._replace(deep=self.shape.channels, of_pairs=False), elements=1)
 
     @property
     def block(self) -> int:
@@ -152,7 +165,7 @@ class WinogradPlan:
     @property
     def panel(self) -> int:
         """Elements of a panel of transformed filters, of all positions."""
-        return POSITIONS * self.shape.deep * self.width
+        return POSITIONS * self.deep * self.width
 
     @property
     def filters(self) -> int:
@@ -196,6 +209,9 @@ def plan_winograd(target: Target, bits: int, shape: ConvShape) -> WinogradPlan:
     nominal_lanes = target.nominal.lanes(bits)
     nominal_width = tile_shape(target.nominal, nominal_lanes, few, shape.wide)[1] * nominal_lanes
     costs = tile_costs(target, lanes, few, shape.wide, of_pairs=shape.of_pairs)
+    steps = min(cost for tile, cost in costs.items() if nominal_width % (tile[1] * lanes) == 0)
+    if shape.of_pairs and target.chains_pairs:
+        costs = kept_tiles(lanes, few, shape.wide)
     tiles = [tile for tile in costs if nominal_width % (tile[1] * lanes) == 0]
     rows, vectors = min(tiles, key=lambda tile: costs[tile])
     width = vectors * lanes
@@ -205,7 +221,8 @@ def plan_winograd(target: Target, bits: int, shape: ConvShape) -> WinogradPlan:
         rows=rows,
         width=width,
         panels_per_nominal=nominal_width // width,
-        steps=costs[rows, vectors],
+        steps=steps,
+        elements=elements_of_pair(target) if shape.of_pairs else 1,
     )
 
 

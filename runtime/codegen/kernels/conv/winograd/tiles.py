@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
 from runtime.codegen.ir import Function, Index, Value
-from runtime.codegen.ir.words import where
+from runtime.codegen.ir.words import maximum, minimum, where
 from runtime.codegen.kernels.conv.winograd.transforms import POSITIONS, TILE_OUTPUTS, TILE_PIXELS, of_pixels
-from runtime.codegen.kernels.pair_products import in_pairs, rounded
+from runtime.codegen.kernels.pair_chains import pair_of_row, store_depth, vectors_of_depth, whole_groups
+from runtime.codegen.kernels.pair_products import in_pairs, rounded_wide
 
 
 class ImageAxis(NamedTuple):
@@ -107,11 +108,11 @@ class TransformedLayout(NamedTuple):
     Attributes:
         channels: channels of a pixel.
         lanes: lanes of a vector.
-        tile: stride of tiles, in elements.
+        tile: stride of tiles, or of the rows of a block, in elements.
         position: stride of positions.
         contiguous_channels: number of channels that are contiguous, a multiple of all lanes; the next ones follow after
             all positions.
-        is_rounded: True if transformed pixels are rounded to bfloat16.
+        is_rounded: True if transformed pixels are rounded to bfloat16, as a prepared operand of `kernels.pair_chains`.
     """
 
     channels: int
@@ -127,21 +128,64 @@ class TransformedLayout(NamedTuple):
         return -(-self.channels // self.contiguous_channels) * POSITIONS * self.position
 
 
+class BlockOfTiles(NamedTuple):
+    """A range of tiles of a block.
+
+    Attributes:
+        first: the first tile of the block.
+        tiles: the range, counted from that tile.
+        of_block: number of tiles of the block.
+    """
+
+    first: Index
+    tiles: tuple[Index, Index]
+    of_block: Index
+
+    def rows(self, f: Function, tiling: Tiling) -> Iterator[tuple[Index, list[Tile]]]:
+        """Yield the rows of the transformed tiles, and the tiles that a row has: two if it has words.
+
+        Pairs have the form that the target prefers; see `kernels.pair_chains`.
+        """
+        start, stop = self.tiles
+        if tiling.of_pairs and f.target.widens_pairs:
+            for row in f.range(start * 2, stop * 2):
+                at = tiling.at((f.index(row) >> 1) + self.first)
+                yield row, [at._replace(image=at.image + (f.index(row) & 1))]
+            return
+        if tiling.of_pairs and f.target.chains_pairs:
+            middle = _between(start, whole_groups(self.of_block), stop)
+            for row in f.range(start, middle):
+                tile, half = pair_of_row(f.index(row))
+                both = [tiling.at(tile + far + self.first) for far in (1, 0)]  # of a chain, the later number is below
+                yield row, [at._replace(image=at.image + half) for at in both]
+            start = middle
+        for t in f.range(start, stop):
+            yield t, tiling.images_of(tiling.at(f.index(t) + self.first))
+
+
+def _between(start: Index, x: Index, stop: Index) -> Index:
+    """Return x, or the end of the range that is nearer to it."""
+    if isinstance(start, int) and isinstance(x, int) and isinstance(stop, int):
+        return max(start, min(x, stop))
+    f = next(each.function for each in (start, x, stop) if isinstance(each, Value))
+    return maximum(f.index(start), minimum(f.index(x), stop))
+
+
+def in_row(tiling: Tiling, found: Sequence[list[Value]]) -> list[Value]:
+    """Return the positions of a vector of the tiles of a row, as they are stored."""
+    if len(found) == 2:
+        return in_pairs(*found)
+    return [rounded_wide(x) for x in found[0]] if tiling.of_pairs else found[0]
+
+
 def transform_pixels(
-    f: Function,
-    tiling: Tiling,
-    laid: TransformedLayout,
-    source: Value,
-    to: Value,
-    first: Index,
-    tiles: tuple[Index, Index],
+    f: Function, tiling: Tiling, laid: TransformedLayout, source: Value, to: Value, block: BlockOfTiles
 ) -> None:
-    """Write the positions of a range of tiles of the block that begins with tile `first`; those of pairs as words."""
-    for t in f.range(*tiles):
-        own = tiling.images_of(tiling.at(f.index(first) + t))
+    """Write the positions of the pixels of a range of tiles."""
+    for row, own in block.rows(f, tiling):
         images = [tiling.pixels(f, source, laid.channels, tile) for tile in own]
-        at = to + f.index(t) * laid.tile
-        for c, tail in vectors_of(f, laid.channels, laid.lanes):
+        at = to + f.index(row) * laid.tile
+        for c, tail, is_combined in _channels(f, laid):
             position = (
                 c
                 if laid.contiguous_channels == laid.channels
@@ -151,10 +195,20 @@ def transform_pixels(
             for addresses in images:
                 seen = [[f.load(pixel, c, laid.lanes, tail) for pixel in line] for line in addresses]
                 found.append([x for line in of_pixels(seen) for x in line])
-            stored = in_pairs(*found) if tiling.of_pairs else found[0]
-            for number, x in enumerate(stored):
-                y = rounded(x) if laid.is_rounded else x
-                f.store(y, at + position, number * laid.position, tail)
+            for number, x in enumerate(in_row(tiling, found)):
+                if laid.is_rounded:
+                    store_depth(x, at + number * laid.position, c, tail, is_combined)
+                else:
+                    f.store(x, at + position, number * laid.position, tail)
+
+
+def _channels(f: Function, laid: TransformedLayout) -> Iterator[tuple[Index, int, bool]]:
+    """Yield the vectors of channels: those of `vectors_of_depth` if channels are the depth."""
+    if laid.is_rounded:
+        yield from vectors_of_depth(f, laid.channels, laid.lanes)
+        return
+    for c, tail in vectors_of(f, laid.channels, laid.lanes):
+        yield c, tail, False
 
 
 def vectors_of(f: Function, channels: int, lanes: int) -> Iterator[tuple[Index, int]]:
