@@ -220,7 +220,8 @@ class _Emission:
         for part in f.range(0, depths.pieces):
             for p, depth in piece(f, part, depths):
                 to, vector = self._lies(p, column), self.element.of(plan.lanes)
-                packed_right(f, right.moved(p, column), to, depth, columns, plan.width, plan.depth, vector)
+                width, most, rest = plan.width, plan.depth, plan.chains_rest
+                packed_right(f, right.moved(p, column), to, depth, columns, width, most, vector, chains_rest=rest)
 
     def _stretch(self, p: Index, depth: int) -> None:
         """Copy some whole rows of the right operand, all of one block of the depth."""
@@ -228,7 +229,8 @@ class _Emission:
         right = self.operands.right([]).moved(p, 0)
         inside = f.index(p) % plan.depth
         to = self._lies(f.index(p) - inside, 0) + inside * plan.panel_row
-        packed_right(f, right, to, depth, shape.n, plan.width, plan.depth, self.element.of(plan.lanes))
+        width, most, rest, vector = plan.width, plan.depth, plan.chains_rest, self.element.of(plan.lanes)
+        packed_right(f, right, to, depth, shape.n, width, most, vector, chains_rest=rest)
 
     def _lies(self, p: Index, column: Index) -> Value:
         """Return the address of the copy of a block of the right operand."""

@@ -5,10 +5,11 @@ chain of multiply-adds that starts at 0, the second ones another. Both are added
 The tile and the first chain are in memory meanwhile, so that a chain has all registers.
 
 Products of matrices and most convolutions prepare operands where they copy or transform them. Without the instruction
-for pairs, elements are widened: a pair is then two neighbours of float32. The instruction adds the upper elements of
-its words first, then the lower ones, so a word holds two elements of a chain. Words of prepared operands are combined
-that way: 8 words of the first chain of a whole group, and behind them 8 of the second one. Both chains of some rows are
-then in registers at a time, and their sums as well during a run of groups, if the depth is a constant.
+for pairs, elements are widened: a pair is then two neighbours of float32. Both chains of some rows are in registers at
+a time, if these are enough. The instruction adds the upper elements of its words first, then the lower ones, so a word
+holds two elements of a chain. Words of prepared operands are combined that way: 8 words of the first chain of a whole
+group, and behind them 8 of the second one. Both chains of some rows are then in registers at a time, and their sums as
+well during a run of groups, if the depth is a constant.
 
 Other kernels have plain words. The left operand of a group is copied first, as the elements of each chain in float32,
 or as combined words. The right one is read again for each chain, and its words are widened or combined in registers.
@@ -55,6 +56,12 @@ MAX_RUN_GROUPS: Final = 4
 KEPT_LOAD_CYCLES: Final = 0.25
 """Price of a load of a word or vector of such a tile, relative to an instruction for pairs."""
 
+MAX_WIDENED_SUMS: Final = {16: 6, 32: 12}
+"""Upper bound on the vectors of a tile of widened elements whose two chains are in registers, by their number."""
+
+MIN_WIDENED_SUMS: Final = 5
+"""Least number of them: fewer chains wait for their own results."""
+
 UNROLLED_PAIRS: Final = 4
 """Pairs of a group that are written out in the body of its loop."""
 
@@ -64,6 +71,9 @@ UPPER: Final = 1
 
 _CHAINED: Final = tuple([half + 4 * i + k for i in range(GROUP_PAIRS // 2) for k in (2, 0)] for half in (LOWER, UPPER))
 """For each chain of a group, the elements of its words: the earlier one is the upper."""
+
+CHAINED_ELEMENTS: Final = (*_CHAINED[LOWER], *_CHAINED[UPPER])
+"""Elements of a whole group in the order of combined words."""
 
 Add = Callable[[Value, Value, Value], Value]
 """From a vector of each operand and a sum to the sum after their products."""
@@ -82,33 +92,67 @@ def tile_of_pairs(
     *,
     is_widened: bool,
     is_chained: bool,
+    chains_rest: bool,
 ) -> list[Value]:
     """Return the sums of products of a tile; the arguments are those of `tiles.tile`."""
-    chains = _Chains(f, rows, vectors, vector, left, right, depth, asks, is_widened, is_chained)
+    chains = _Chains(f, rows, vectors, vector, left, right, depth, asks, is_widened, is_chained, chains_rest)
     return flushed(f, list(sums), chains.added, replace(chains, asks=(), without_mode=True).added)
 
 
-def chain_rows(f: Function, at: Value, rows: int, row: int, pairs: Index) -> None:
-    """Combine words of whole groups to neighbours of a chain, in rows of words that are `row` apart."""
+def chain_rows(f: Function, at: Value, rows: int, row: int, pairs: Index, *, chains_rest: bool = False) -> None:
+    """Combine words of whole groups to neighbours of a chain, in rows of words that are `row` apart.
+
+    With `chains_rest`, those of the pairs behind whole groups too, whose number is a constant.
+    """
     for i in f.range(0, rows):
         for p in f.range(0, whole_groups(pairs), GROUP_PAIRS):
             place = i * row + p
             elements = bits(f.load(at, place, GROUP_PAIRS), UINT16)
-            f.store(bits(shuffle(elements, elements, [*_CHAINED[LOWER], *_CHAINED[UPPER]]), WORD), at, place)
+            f.store(bits(shuffle(elements, elements, CHAINED_ELEMENTS), WORD), at, place)
+        if rest := _rest(pairs, chains_rest=chains_rest):
+            place, words = i * row + (pairs - rest), rest // 2
+            chained_rest = [x for half in (LOWER, UPPER) for x in _CHAINED[half][: 2 * words]]
+            chained_rest += range(4 * words, 2 * GROUP_PAIRS)
+            elements = bits(f.load(at, place, GROUP_PAIRS, rest), UINT16)
+            f.store(bits(shuffle(elements, elements, chained_rest), WORD), at, place, rest)
 
 
-def chain_columns(f: Function, at: Value, columns: int, row: int, pairs: Index, vector: Type) -> None:
-    """Combine words of whole groups to neighbours of a chain, down columns; rows are `row` apart.
+def chain_columns(
+    f: Function, at: Value, columns: int, row: int, pairs: Index, vector: Type, *, chains_rest: bool = False
+) -> None:
+    """Combine words to neighbours of a chain as `chain_rows` does, down columns; rows are `row` apart.
 
     Whole vectors are read and written, so rows have room for them.
     """
+    if rest := _rest(pairs, chains_rest=chains_rest):
+        _chain_group(f, at + (pairs - rest) * row, columns, row, rest, vector)
     for p in f.range(0, whole_groups(pairs), GROUP_PAIRS):
-        for j in f.range(0, columns, vector.lanes):
-            words = [f.load(at, (p + i) * row + j, vector.lanes) for i in range(GROUP_PAIRS)]
-            for half in (LOWER, UPPER):
-                for i in range(GROUP_PAIRS // 2):
-                    word = chained(words[2 * i], words[2 * i + 1], half)
-                    f.store(word, at, (p + half * (GROUP_PAIRS // 2) + i) * row + j)
+        _chain_group(f, at + p * row, columns, row, GROUP_PAIRS, vector)
+
+
+def _chain_group(f: Function, at: Value, columns: int, row: int, pairs: int, vector: Type) -> None:
+    """Combine words of a group down columns; the last one of an odd number of pairs stays as it is."""
+    for j in f.range(0, columns, vector.lanes):
+        words = [f.load(at, i * row + j, vector.lanes) for i in range(pairs // 2 * 2)]
+        for half in (LOWER, UPPER):
+            for i in range(pairs // 2):
+                f.store(chained(words[2 * i], words[2 * i + 1], half), at, (half * (pairs // 2) + i) * row + j)
+
+
+def _rest(pairs: Index, *, chains_rest: bool) -> int:
+    """Return the number of pairs behind whole groups whose words are combined."""
+    assert not chains_rest or isinstance(pairs, int), "the number of pairs is a constant"
+    return pairs % GROUP_PAIRS if chains_rest and isinstance(pairs, int) else 0
+
+
+def elements_of_word(word: Index) -> tuple[Index, Index]:
+    """Return the numbers of the two elements of a combined word of whole groups, the earlier one first."""
+    half = GROUP_PAIRS // 2
+    if isinstance(word, int):
+        first = word // GROUP_PAIRS * 2 * GROUP_PAIRS + word % half * 4 + word % GROUP_PAIRS // half
+    else:
+        first = (word & -GROUP_PAIRS) * 2 + (word & half - 1) * 4 + ((word & half) >> half.bit_length() - 1)
+    return first, first + 2
 
 
 def elements_of_pair(target: Target) -> int:
@@ -236,6 +280,7 @@ class _Chains:
         asks: prefetches along the innermost loop.
         is_widened: True if the elements of pairs are float32.
         is_chained: True if words of whole groups are those of `chain_rows` and `chain_columns`.
+        chains_rest: True if those of the pairs behind whole groups are too.
         without_mode: True if no mode of the processor counts denormal numbers as 0.
     """
 
@@ -249,6 +294,7 @@ class _Chains:
     asks: Sequence[Prefetch]
     is_widened: bool
     is_chained: bool
+    chains_rest: bool
     without_mode: bool = False
 
     def added(self, sums: list[Value], zero: Value) -> list[Value]:
@@ -276,18 +322,62 @@ class _Chains:
                 self._nested(zero, left + i * along.left, right + i * along.right, inner)
             return
         count, whole = along.iterations, whole_groups(along.iterations)
-        step = self._run(whole) if self.is_chained else GROUP_PAIRS
-        for i in self.f.range(0, whole, step):
-            if self.is_chained:
-                self._chained_run(zero, left, right, along, i, step)
-            else:
-                self._group(zero, left, right, along, i, GROUP_PAIRS)
+        self._whole_groups(zero, left, right, along, whole)
         rest = count - whole
         if isinstance(rest, Value):
             with self.f.when(rest.not_equal(0)):
                 self._group(zero, left, right, along, whole, rest)
+        elif rest and self.chains_rest:
+            assert isinstance(whole, int), "the depth is a constant"
+            self._chained_rest(zero, left + whole * along.left, right + whole * along.right, along, rest, whole > 0)
         elif rest:
             self._group(zero, left, right, along, whole, rest)
+
+    def _whole_groups(self, zero: Value, left: Value, right: Value, along: DepthLoop, whole: Index) -> None:
+        """Add the products of whole groups to the sums in memory."""
+        parts, step = self._widened_parts(), self._run(whole) if self.is_chained else GROUP_PAIRS
+        for i in self.f.range(0, whole, step):
+            if self.is_chained:
+                self._chained_run(zero, left, right, along, i, step)
+            elif parts:
+                for pairs in range(0, GROUP_PAIRS, UNROLLED_PAIRS):
+                    for ask in self.asks:
+                        ask(i + pairs)
+                self._widened_group(zero, left + i * along.left, right + i * along.right, along, parts)
+            else:
+                self._group(zero, left, right, along, i, GROUP_PAIRS)
+
+    def _chained_rest(
+        self, zero: Value, left: Value, right: Value, along: DepthLoop, pairs: int, is_padded: bool
+    ) -> None:
+        """Add the products of combined words of a short group to the sums in memory."""
+        f, lanes, buffer, half, number = self.f, self.vector.lanes, self._buffer("tile_sums"), pairs // 2, 0
+        for rows in _parts(self.rows, MAX_CHAINED_SUMS // len(self.vectors)):
+            count = len(rows) * len(self.vectors)
+            loop = f.loop(0, half, 1, [zero] * (2 * count))
+            for i, carried in loop:
+                lower = self._words_added(carried[:count], left + i * along.left, right + i * along.right, rows)
+                i = i + half
+                loop.carry(
+                    lower + self._words_added(carried[count:], left + i * along.left, right + i * along.right, rows)
+                )
+            chains = [loop.results[:count], loop.results[count:]]
+            if pairs % 2:
+                last = left + (pairs - 1) * along.left, right + (pairs - 1) * along.right
+                chains = [self._pair_added(chain, *last, rows, each) for each, chain in enumerate(chains)]
+            for x, y in zip(*chains, strict=True):
+                both = (y + zero) + (x + zero) if is_padded else y + x
+                f.store(f.load(buffer, number * lanes, lanes) + both, buffer, number * lanes)
+                number += 1
+
+    def _pair_added(self, sums: list[Value], left: Value, right: Value, rows: Sequence[int], half: int) -> list[Value]:
+        """Return the sums after the products of one element of a pair that is in no combined word."""
+        f, lanes, out = self.f, self.vector.lanes, list[Value]()
+        line = [widened_half(f.load(right, each.first, lanes, each.tail), half) for each in self.vectors]
+        for row in rows:
+            x = widened_half(f.splat(f.load(left, row), lanes), half)
+            out += [f.fma(x, y, s) for y, s in zip(line, sums[len(out) : len(out) + len(line)], strict=True)]
+        return out
 
     def _group(self, zero: Value, left: Value, right: Value, along: DepthLoop, first: Index, count: Index) -> None:
         """Add the products of `count` pairs from pair `first` on to the sums in memory."""
@@ -303,6 +393,43 @@ class _Chains:
         for i, x in enumerate(self._chain(group, copy, UPPER)):
             both = plus(x, f.load(before, i * lanes, lanes))
             f.store(plus(f.load(sums, i * lanes, lanes), both), sums, i * lanes)
+
+    def _widened_parts(self) -> list[Sequence[int]]:
+        """Return the rows whose two chains of widened elements are in registers together; none if that is slower."""
+        most = MAX_WIDENED_SUMS[self.f.target.registers] // len(self.vectors)
+        if not self.is_widened or self.without_mode or not most:
+            return []
+        parts = list(_parts(self.rows, most))
+        return parts if min(map(len, parts)) * len(self.vectors) >= MIN_WIDENED_SUMS else []
+
+    def _widened_group(
+        self, zero: Value, left: Value, right: Value, along: DepthLoop, parts: list[Sequence[int]]
+    ) -> None:
+        """Add the products of a group of widened elements to the sums in memory, both chains of some rows at a time."""
+        f, lanes, sums, number = self.f, self.vector.lanes, self._buffer("tile_sums"), 0
+        assert isinstance(along.left, int), "widened operands have constant strides"
+        assert isinstance(along.right, int), "widened operands have constant strides"
+        for rows in parts:
+            count = len(rows) * len(self.vectors)
+            loop = f.loop(0, 2 * GROUP_PAIRS, UNROLLED_PAIRS, [zero] * (2 * count))
+            for i, carried in loop:
+                chains = [carried[:count], carried[count:]]
+                for element in range(UNROLLED_PAIRS):
+                    x, y = left + (i + element) * (along.left // 2), right + (i + element) * (along.right // 2)
+                    chains[element % 2] = self._elements_added(chains[element % 2], x, y, rows)
+                loop.carry(chains[0] + chains[1])
+            for x, y in zip(loop.results[:count], loop.results[count:], strict=True):
+                f.store(f.load(sums, number * lanes, lanes) + (y + x), sums, number * lanes)
+                number += 1
+
+    def _elements_added(self, sums: list[Value], left: Value, right: Value, rows: Sequence[int]) -> list[Value]:
+        """Return the sums after the products of a widened element of these rows."""
+        f, lanes, out = self.f, self.vector.lanes, list[Value]()
+        line = [f.load(right, each.first, lanes, each.tail) for each in self.vectors]
+        for row in rows:
+            x = f.splat(f.load(left, row), lanes)
+            out += [f.fma(x, y, s) for y, s in zip(line, sums[len(out) : len(out) + len(line)], strict=True)]
+        return out
 
     def _chained_run(self, zero: Value, left: Value, right: Value, along: DepthLoop, first: Index, pairs: int) -> None:
         """Add the products of a run of groups of combined words to the sums in memory."""

@@ -50,6 +50,7 @@ def tile(
     of_pairs: bool = False,
     is_widened: bool = False,
     is_chained: bool = False,
+    chains_rest: bool = False,
 ) -> list[Value]:
     """Return the sums of products of a tile: the vectors of the first row, then those of the next rows.
 
@@ -68,6 +69,7 @@ def tile(
         of_pairs: True if elements are pairs of bfloat16, which are added in groups; see `kernels.pair_products`.
         is_widened: True if the two elements of a pair are float32, half of the stride of pairs from each other.
         is_chained: True if words of whole groups of pairs hold neighbours of a chain; see `kernels.pair_chains`.
+        chains_rest: True if those of the pairs behind whole groups do too; their number is then a constant.
     """
     indices = indices or [PanelVector(j, min(vector.lanes, columns - j)) for j in range(0, columns, vector.lanes)]
     sums = sums or [f.constant(vector, 0)] * (len(rows) * len(indices))
@@ -77,7 +79,9 @@ def tile(
         arguments = (f, left, rows, right, indices, vector, depth, asks, sums)
         if f.target.has_matrix_tiles:
             return matrix_tiles.tile_of_words(*arguments)
-        return pair_chains.tile_of_pairs(*arguments, is_widened=is_widened, is_chained=is_chained)
+        return pair_chains.tile_of_pairs(
+            *arguments, is_widened=is_widened, is_chained=is_chained, chains_rest=chains_rest
+        )
     if f.target.has_byte_tiles and left.type.element == UINT8 and depth[-1].left == BYTES_OF_WORD:
         return matrix_tiles.tile_of_words(f, left, rows, right, indices, vector, depth, asks, sums)
     return _nested(_Step(f, rows, indices, vector.lanes, asks), sums, left, right, depth)

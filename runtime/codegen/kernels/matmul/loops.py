@@ -114,7 +114,8 @@ def product(
                 part.next_panels = _next_panels(f, panels, j, columns, p, plan, k)
             elif plan.pack_right and scratch is not None:
                 to = scratch + plan.left_scratch
-                packed_right(f, b, to, part.depth, columns, plan.width, plan.depth, vector)
+                most, rest = plan.depth, plan.chains_rest
+                packed_right(f, b, to, part.depth, columns, plan.width, most, vector, chains_rest=rest)
                 b = Matrix(to, plan.width)
             part.blocks(left.moved(0, p), b, m, columns, scratch, by_panels=plan.pack_right or panels is not None)
 
@@ -190,7 +191,7 @@ class _BlockTiles:
         self.f, self.plan, self.vector, self.p, self.k, self.j = f, plan, vector, p, k, j
         self.epilogue, self.partial = epilogue, partial if plan.depths > 1 else None
         self.beside = beside
-        self.depth: Index = k if plan.depths == 1 else least_of(k - p, plan.depth)
+        self.depth: Index = min(k, plan.depth) if plan.is_even else least_of(k - p, plan.depth)
         self.next_panels: Value | None = (
             None  # address of the panels of the next block of the depth, if they are prefetched
         )
@@ -205,7 +206,8 @@ class _BlockTiles:
         for i, rows in in_blocks(self.f, m, self.plan.block_rows):
             a = left.moved(i, 0)
             if self.plan.pack_left and scratch is not None:
-                a = packed_left(self.f, a, scratch, rows, self.depth, self.plan.apart, self.vector)
+                apart, rest = self.plan.apart, self.plan.chains_rest
+                a = packed_left(self.f, a, scratch, rows, self.depth, apart, self.vector, chains_rest=rest)
             assert isinstance(a, Matrix), "computed operands are packed"
             self.panels(a, b, i, rows, columns, by_panels=by_panels)
 
@@ -309,6 +311,7 @@ class _BlockTiles:
             of_pairs=plan.of_pairs,
             is_widened=plan.is_widened,
             is_chained=plan.is_chained,
+            chains_rest=plan.chains_rest,
         )
 
     def _add(self, at: Matrix, sums: Sums, columns: int) -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from runtime.codegen.ir import UINT32, Index, Value
 from runtime.codegen.ir.types import WIDENED_BFLOAT16
 from runtime.codegen.ir.words import bits, minimum, shuffle, where
-from runtime.codegen.kernels.pair_products import WORD, paired
+from runtime.codegen.kernels.pair_chains import CHAINED_ELEMENTS, elements_of_word
+from runtime.codegen.kernels.pair_products import GROUP_PAIRS, UINT16, WORD, paired
 from runtime.codegen.kernels.steps import ComputedOperand
 
 
@@ -108,6 +109,8 @@ class PairedMatrix:
         p: the pair at which it begins.
         is_widened: True if copies have its elements as float32: a pair is two neighbours along the depth.
         is_chained: True if words of copies hold neighbours of a chain of `kernels.pair_chains`.
+        is_combined: True if its elements are these words. It then has whole groups, and vectors along the depth have
+            one each.
     """
 
     source: Matrix | ComputedMatrix
@@ -116,6 +119,7 @@ class PairedMatrix:
     p: Index = 0
     is_widened: bool = False
     is_chained: bool = False
+    is_combined: bool = False
 
     @property
     def row(self) -> int:
@@ -170,7 +174,10 @@ class PairedMatrix:
         return self._along_depth(lanes, lambda p: self.source.along_column(i * 2 + p, j, lanes), i * 2, j)
 
     def _across(self, p: Index, read: Callable[[Index], Value]) -> Value:
-        """Return pairs from two vectors, or elements, that are neighbours along the depth."""
+        """Return pairs from two vectors, or elements, that are neighbours along the depth, or of a chain."""
+        if self.is_combined:
+            second, first = elements_of_word(p)
+            return paired(read(first), read(second))
         first = read(p * 2)
         f = first.function
         if self.has_vectors:
@@ -182,11 +189,15 @@ class PairedMatrix:
     def _along_depth(self, lanes: int, read: Callable[[int], Value], i: Index, j: Index) -> Value:
         """Return a vector of pairs that are contiguous along the depth."""
         assert self.has_vectors, "the last pair of an odd depth is read alone"
+        assert not self.is_combined or lanes == GROUP_PAIRS, "a vector is a group"
+        order = CHAINED_ELEMENTS if self.is_combined else range(2 * lanes)
         if isinstance(self.source, Matrix):
             at = self.source.moved(i, j).at
-            return at.function.load(at.function.cast(at, WORD), 0, lanes)
+            words = at.function.load(at.function.cast(at, WORD), 0, lanes)
+            elements = bits(words, UINT16)
+            return bits(shuffle(elements, elements, order), WORD) if self.is_combined else words
         x, y = read(0), read(lanes)
-        return bits(shuffle(x, y, range(2 * lanes)), WORD)
+        return bits(shuffle(x, y, order), WORD)
 
 
 def words(source: Matrix) -> Matrix:

@@ -3,18 +3,21 @@
 The left operand keeps its direction: rows stay rows, in a block whose stride of rows is slightly more than a power of
 two. AMX reads pairs of the left operand by rows, so these are copied by rows. The right operand becomes panels: the
 columns of one tile are contiguous, row after row. If its columns are contiguous instead of its rows, squares of it are
-transposed in registers. For the instruction for pairs, words of both copies then hold neighbours of a chain.
+transposed in registers. For the instruction for pairs, words of both copies hold neighbours of a chain: the elements of
+such a word are read where they are, unless the depth has an odd number of elements.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import transposed
 from runtime.codegen.kernels.matmul.matrix import Matrix, Operand, PairedMatrix
-from runtime.codegen.kernels.pair_chains import chain_columns, chain_rows
+from runtime.codegen.kernels.pair_chains import chain_columns, chain_rows, whole_groups
+from runtime.codegen.kernels.pair_products import GROUP_PAIRS
 from runtime.codegen.kernels.split import in_blocks
 
 VECTORS_PER_ITERATION: Final = 4
@@ -22,16 +25,48 @@ VECTORS_PER_ITERATION: Final = 4
 
 
 def packed_left(
-    f: Function, source: Operand, to: Value, rows: int, depth: Index, apart: tuple[int, int], vector: Type
+    f: Function,
+    source: Operand,
+    to: Value,
+    rows: int,
+    depth: Index,
+    apart: tuple[int, int],
+    vector: Type,
+    *,
+    chains_rest: bool = False,
 ) -> Matrix:
-    """Copy `rows` rows, `depth` deep, and return the copy; `apart` has the stride of its rows, or of its columns."""
+    """Copy `rows` rows, `depth` deep, and return the copy; `apart` has the stride of its rows, or of its columns.
+
+    `chains_rest` is that of `kernels.tiles.tile`.
+    """
+    if isinstance(source, PairedMatrix) and source.is_chained and source.has_vectors and vector.lanes == GROUP_PAIRS:
+        whole = whole_groups(depth)
+        copy = _copied_left(f, replace(source, is_combined=True), to, rows, whole, apart, vector)
+        for rest in _behind(f, depth, whole):
+            end, source = to + whole * copy.column, source.moved(0, whole)
+            _copied_left(f, source, end, rows, rest, apart, vector)
+            if chains_rest and copy.column == 1:
+                chain_rows(f, end, rows, copy.row, rest, chains_rest=True)
+            elif chains_rest:
+                chain_columns(f, end, rows, copy.column, rest, vector, chains_rest=True)
+        return copy
     copy = _copied_left(f, source, to, rows, depth, apart, vector)
     if isinstance(source, PairedMatrix) and source.is_chained:
         if copy.column == 1:
-            chain_rows(f, to, rows, copy.row, depth)
+            chain_rows(f, to, rows, copy.row, depth, chains_rest=chains_rest)
         else:
-            chain_columns(f, to, rows, copy.column, depth, vector)
+            chain_columns(f, to, rows, copy.column, depth, vector, chains_rest=chains_rest)
     return copy
+
+
+def _behind(f: Function, depth: Index, whole: Index) -> Iterator[Index]:
+    """Yield the number of pairs behind whole groups, if there are any."""
+    rest = depth - whole
+    if isinstance(rest, int):
+        yield from [rest] if rest else []
+        return
+    with f.when(rest.not_equal(0)):
+        yield rest
 
 
 def _copied_left(
@@ -91,18 +126,27 @@ def _left_by_rows(f: Function, source: PairedMatrix, copy: Matrix, rows: int, de
 
 
 def packed_right(
-    f: Function, source: Operand, to: Value, depth: Index, columns: int, width: int, most: int, vector: Type
+    f: Function,
+    source: Operand,
+    to: Value,
+    depth: Index,
+    columns: int,
+    width: int,
+    most: int,
+    vector: Type,
+    *,
+    chains_rest: bool = False,
 ) -> None:
     """Copy `depth` rows of `columns` columns as panels of `width` columns, each with room for `most` rows.
 
-    A row of pairs that are widened becomes two rows.
+    A row of pairs that are widened becomes two rows. `chains_rest` is that of `kernels.tiles.tile`.
     """
     most *= 2 if isinstance(source, PairedMatrix) and source.is_widened else 1
     whole = columns // width * width
     for j in f.range(0, whole, width):
-        _panel(f, source.moved(0, j), to + j * most, depth, width, width, vector)
+        _panel(f, source.moved(0, j), to + j * most, depth, width, width, vector, chains_rest)
     if whole < columns:
-        _panel(f, source.moved(0, whole), to + whole * most, depth, columns - whole, width, vector)
+        _panel(f, source.moved(0, whole), to + whole * most, depth, columns - whole, width, vector, chains_rest)
 
 
 def has_vectors(source: Operand) -> bool:
@@ -110,13 +154,30 @@ def has_vectors(source: Operand) -> bool:
     return not isinstance(source, PairedMatrix) or source.has_vectors
 
 
-def _panel(f: Function, source: Operand, to: Value, depth: Index, columns: int, width: int, vector: Type) -> None:
+def _panel(
+    f: Function,
+    source: Operand,
+    to: Value,
+    depth: Index,
+    columns: int,
+    width: int,
+    vector: Type,
+    chains_rest: bool = False,
+) -> None:
     if isinstance(source, PairedMatrix) and source.is_widened:
         _widened_panel(f, source, to, depth, columns, width, vector)
         return
+    if isinstance(source, PairedMatrix) and source.is_chained and source.has_vectors and vector.lanes == GROUP_PAIRS:
+        whole = whole_groups(depth)
+        _plain_panel(f, replace(source, is_combined=True), to, whole, columns, width, vector)
+        for rest in _behind(f, depth, whole):
+            _plain_panel(f, source.moved(whole, 0), to + whole * width, rest, columns, width, vector)
+            if chains_rest:
+                chain_columns(f, to + whole * width, columns, width, rest, vector, chains_rest=True)
+        return
     _plain_panel(f, source, to, depth, columns, width, vector)
     if isinstance(source, PairedMatrix) and source.is_chained:
-        chain_columns(f, to, columns, width, depth, vector)
+        chain_columns(f, to, columns, width, depth, vector, chains_rest=chains_rest)
 
 
 def _plain_panel(f: Function, source: Operand, to: Value, depth: Index, columns: int, width: int, vector: Type) -> None:

@@ -94,6 +94,7 @@ class MatmulPlan(NamedTuple):
         of_pairs: True if an element is a pair of bfloat16, and the depth a number of pairs.
         is_widened: True if copies have the elements of pairs as float32.
         is_chained: True if words of copies hold neighbours of a chain of `kernels.pair_chains`.
+        is_even: True if all blocks of the depth have the same size, which is then a constant in their code.
         by_matrix_tiles: True for pairs that tiles of AMX multiply.
         is_streamed: True if the right operand is read row by row; then `right_scratch` is memory for sums.
         reads_pairs: True if pairs of the right operand are read as they lie along the depth; `left_scratch` is memory
@@ -114,6 +115,7 @@ class MatmulPlan(NamedTuple):
     of_pairs: bool = False
     is_widened: bool = False
     is_chained: bool = False
+    is_even: bool = False
     by_matrix_tiles: bool = False
     is_streamed: bool = False
     reads_pairs: bool = False
@@ -122,6 +124,11 @@ class MatmulPlan(NamedTuple):
     def repeats_panels(self) -> bool:
         """True if all panels of a block of columns are read for a tile's rows before the next rows are."""
         return self.by_matrix_tiles and self.block_columns > self.width
+
+    @property
+    def chains_rest(self) -> bool:
+        """True if the words of pairs behind whole groups of a block hold neighbours of a chain too."""
+        return self.is_chained and self.is_even
 
     @property
     def elements(self) -> int:
@@ -225,6 +232,7 @@ def _plan_tiles(
         of_pairs,
         is_widened,
         is_chained,
+        k <= depth or k % depth == 0,
         of_pairs and target.has_matrix_tiles,
     )
 

@@ -26,6 +26,7 @@ def tile(
     of_pairs: bool = False,
     is_widened: bool = False,
     is_chained: bool = False,
+    chains_rest: bool = False,
 ) -> Sums:
     """Return the sums of products of `rows` rows of the left operand with `columns` columns of the right one.
 
@@ -52,5 +53,6 @@ def tile(
         of_pairs=of_pairs,
         is_widened=is_widened,
         is_chained=is_chained,
+        chains_rest=chains_rest,
     )
     return tiles.lines(sums, rows)

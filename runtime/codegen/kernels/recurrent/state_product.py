@@ -81,10 +81,11 @@ def chain_operands(
     """Combine words of an operand to neighbours of a chain, if products read these; the left one has a stride."""
     for start, size in depth.starts(f) if layer.is_chained else ():
         if left is not None:
-            chain_rows(f, left[0] + start, layer.rows, left[1], size)
+            chain_rows(f, left[0] + start, layer.rows, left[1], size, chains_rest=True)
         if right is not None:
             columns = len(right.vectors) * layer.lanes
-            chain_columns(f, right.start + start * right.apart, columns, right.apart, size, layer.vector)
+            at = right.start + start * right.apart
+            chain_columns(f, at, columns, right.apart, size, layer.vector, chains_rest=True)
 
 
 def _sums(
@@ -104,6 +105,7 @@ def _sums(
         of_pairs=layer.of_pairs,
         is_widened=layer.is_widened,
         is_chained=layer.is_chained,
+        chains_rest=layer.is_chained,
     )
 
 
