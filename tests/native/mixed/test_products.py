@@ -97,6 +97,21 @@ def test_all_instruction_sets_give_equal_bits(tmp_path: Path, case: Any, kind: s
         assert same.all()
 
 
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("seed", range(24))
+def test_large_products_of_any_depth_are_right_on_all_instruction_sets(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    m, n, k = int(rng.choice([32, 200, 448, 700])), int(rng.choice([64, 250, 512, 700])), int(rng.integers(513, 1300))
+    attributes = {name: True for name in ("transpose_a", "transpose_b") if rng.random() < 0.5}
+    shapes = (k, m) if "transpose_a" in attributes else (m, k), (n, k) if "transpose_b" in attributes else (k, n)
+    a, b = (numbers(i, shape) for i, shape in enumerate(shapes))
+    path, wanted = product(tmp_path, "matmul", shapes, attributes), exact("matmul", a, b, attributes)
+    first, *others = (result(path, a, b, f"native.{each}") for each in SETS)
+    assert np.abs(first - wanted).max() <= 2e-6 * np.abs(wanted).max()
+    for y in others:
+        np.testing.assert_array_equal(y, first)
+
+
 @pytest.mark.parametrize("engine", ["reference", *(f"native.{each}" for each in SETS)])
 def test_numbers_below_the_least_normal_one_count_as_0(tmp_path: Path, engine: str) -> None:
     path = product(tmp_path, "matmul", ((2, 2), (2, 2)), {})
