@@ -182,7 +182,7 @@ def _requested(rows: list[dict[str, Any]], wanted: Packed, folder: Path) -> Arra
         program.compile(batch=1).save("rows.pb")
     session = load(folder / "rows.pb", engine="reference").session
     body = json.dumps([{name: row.get(name) for name in wanted.encoding.columns} for row in rows]).encode()
-    request = RawRequests(session, "predict").read(body, NO_LIMIT)
+    request = RawRequests(session, "predict", {}).read(body, NO_LIMIT, form="application/json")
     assert request is not None, "a list of objects has raw rows"
     return {key: request.feeds[f"x{number}"] for number, key in enumerate(keys)}
 
