@@ -111,13 +111,24 @@ def relaid(step: LoweredBlock, layout: Layout, end: bool) -> LoweredBlock:
         for i, offsets in enumerate(memory.scratch)
     ]
     moved = memory._replace(
-        offsets={name: arena[name] for name in memory.offsets},
+        offsets={name: arena[root] for name, root in _buffers_of(step).items()},
         in_file={name: file[name] for name in memory.in_file},
         packed={name: packed[name] for name in memory.packed},
         scratch=scratch,
         bodies={op: _moved_body(op, body, arena) for op, body in memory.bodies.items()},
     )
     return step._replace(memory=moved)
+
+
+def _buffers_of(step: LoweredBlock) -> dict[str, str]:
+    """Return the buffer of each tensor in the arena: its own, or one that lies there when its group begins to run."""
+    at, buffers = step.memory.offsets, [buffer for buffer in step.memory.buffers if buffer.name in step.memory.offsets]
+    found = {buffer.name: buffer.name for buffer in buffers}
+    for names, begin in zip(step.stored, step.phases.first, strict=True):
+        for name in names:
+            if name in at and name not in found:
+                [found[name]] = [b.name for b in buffers if at[b.name] == at[name] and b.start <= begin < b.stop]
+    return found
 
 
 def _moved_body(op: int, body: BodyMemory, arena: Mapping[str, int]) -> BodyMemory:
