@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from runtime.command_line.values import duration, one_of, positive, size
 
@@ -39,6 +39,9 @@ class Option(NamedTuple):
         needs: sentences of errors by flags with spaces between them, of which one must be given as well.
         excludes: sentences of errors by flags with spaces between them, of which none may be given as well.
         entries: "training" or "prediction" if only these entries have the option; else "".
+        passed: True if processes that the verb starts get the option too: runs of a sweep, parts of a prediction.
+        ranks: with --mpi, "equal" if all ranks must give the same value; "first" if the value of rank 0 alone counts;
+            "states" if it is so unless --zero cuts the states, of which then each rank has a part.
     """
 
     usage: str
@@ -52,6 +55,8 @@ class Option(NamedTuple):
     needs: Mapping[str, str] = NO_FLAGS
     excludes: Mapping[str, str] = NO_FLAGS
     entries: str = ""
+    passed: bool = False
+    ranks: Literal["", "equal", "first", "states"] = ""
 
     @property
     def flags(self) -> list[str]:
@@ -95,6 +100,12 @@ class Option(NamedTuple):
         """Return True if the parsed options have another value than the default."""
         return getattr(options, self.key) != self.initial
 
+    def repeated(self, options: argparse.Namespace) -> list[str]:
+        """Return the words of a command line that give this option the same value again."""
+        found = getattr(options, self.key)
+        texts = ["=".join(map(str, value)) if isinstance(value, tuple) else str(value) for value in _as_list(found)]
+        return [word for text in texts for word in (self.flags[-1], text)]
+
 
 class Either(NamedTuple):
     """Options of which at most one may be given, or exactly one if it is `required`."""
@@ -134,6 +145,16 @@ class Verb(NamedTuple):
             elif isinstance(part, Option):
                 yield part
 
+    def passed(self, options: argparse.Namespace, **own: str) -> list[str]:
+        """Return the options that a process gets which the verb starts, as words; `own` has its own values by key."""
+        words: list[str] = []
+        for option in (*self.options, *OPTIONS_OF_EVERY_VERB):
+            if option.key in own:
+                words += [option.flags[-1], own[option.key]]
+            elif option.passed and option.is_given(options):
+                words += option.repeated(options)
+        return words
+
 
 class Command(NamedTuple):
     """A command and its verbs by name; `package` has the modules of verbs that name no function."""
@@ -149,13 +170,22 @@ def verbs_by_name(*verbs: Verb) -> dict[str, Verb]:
     return {verb.name: verb for verb in verbs}
 
 
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
 def one_word(words: Iterable[str]) -> str:
     """Return the word for a value that is one of `words`: "{one,other}"."""
     return f"{{{','.join(words)}}}"
 
 
 OPTIONS_OF_EVERY_VERB: Final = (
-    Option("--plugin NAME", "use the operators of this installed package; a program cannot do so by itself", many=True),
+    Option(
+        "--plugin NAME",
+        "use the operators of this installed package; a program cannot do so by itself",
+        many=True,
+        passed=True,
+    ),
     Option("-q, --quiet", "print only warnings and errors, no progress and no notes"),
     Option("--traceback", "print the traceback of an error", default=argparse.SUPPRESS),
 )

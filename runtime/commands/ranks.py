@@ -10,13 +10,14 @@ import argparse
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 from prograd_proto.wording import words_of_a_command
 from runtime.command_line.ending import error_sentence, exit_code
+from runtime.command_line.tables import Verb
 from runtime.errors import OutOfTime, ResourceLimit, UsageError
 from runtime.ranks.agree import agree, require_alike
 from runtime.ranks.deal import shards_of_entry
@@ -29,15 +30,6 @@ from runtime.rows.tables.image_files import image_paths
 from runtime.rows.tables.opened import opened
 from runtime.runs.interrupts import Interrupted
 from runtime.runs.run import Run
-
-OF_RANK_0: Final = ("metrics", "tensorboard", "mlflow", "wandb", "record", "trace", "save", "in_place", "reproduce")
-"""Options for files that rank 0 alone writes."""
-
-RUN_OPTIONS: Final = (
-    *("entry", "steps", "epochs", "split", "fold", "every", "keep_best", "check_nan", "fetch", "expect", "resume"),
-    *("watch", "zero"),
-)
-"""Options that must be equal on all ranks."""
 
 SECONDS_BEHIND: Final = 0.3
 """Seconds that other ranks wait before they report an error, because rank 0 often reports the same one."""
@@ -73,7 +65,8 @@ def as_rank(options: argparse.Namespace, run: Callable[[argparse.Namespace], int
 
 def agreed(options: argparse.Namespace, run: Run, group: Group, entry: str, *, trains: bool) -> None:
     """Raise UsageError unless all ranks make the same run, with a shard for each."""
-    asked: Mapping[str, object] = {f"--{name.replace('_', '-')}": getattr(options, name) for name in RUN_OPTIONS}
+    verb: Verb = options.verb
+    asked = {option.flags[-1]: getattr(options, option.key) for option in verb.options if option.ranks == "equal"}
     agree(group, run.session, run.position.steps, asked)
     shards = shards_of_entry(run.program, entry)
     if trains and shards < group.size:
@@ -125,9 +118,10 @@ def between_ranks(group: Group, between: Callable[[], None]) -> Callable[[], Non
 
 def _keep_quiet(options: argparse.Namespace) -> None:
     """Let rank 0 alone write files and print."""
-    for name in OF_RANK_0:
-        if not (name in ("save", "in_place") and options.zero):  # all ranks send their part of the states
-            setattr(options, name, None)
+    verb: Verb = options.verb
+    for option in verb.options:
+        if option.ranks == "first" or (option.ranks == "states" and not options.zero):
+            setattr(options, option.key, option.initial)
     options.quiet, options.progress = True, "none"
     sys.stdout = open("/dev/null", "w")  # noqa: SIM115 - until the process ends
 

@@ -33,12 +33,6 @@ from runtime.runs.settings import checked_setting
 MOST = 10_000
 """Upper bound on the runs of one sweep."""
 
-PASSED = (
-    *("entry", "steps", "epochs", "data", "split", "load", "threads", "schedule", "spill", "engine", "math"),
-    *("max_memory", "max_time"),
-)
-"""Options that every run gets as well, by their names among the parsed options."""
-
 
 def sweep(options: argparse.Namespace) -> int:
     """Run a program with every combination of settings and seeds; the code is 1 if a run failed."""
@@ -62,7 +56,7 @@ def sweep(options: argparse.Namespace) -> int:
     if count > MOST:
         raise UsageError(f"these are {count} runs; a sweep has at most {MOST}")
     proposed = _proposed(options, domains, begin)
-    asked = _tracked(options, trials(options.program, proposed, seeds, _passed(options), folds=options.folds))
+    asked = _tracked(options, trials(options.program, proposed, seeds, SWEEP.passed(options), folds=options.folds))
     if options.part:
         asked, count = _part(options, asked, count)
     done: list[Outcome] = []
@@ -220,13 +214,6 @@ def _domains(options: argparse.Namespace, program: pb.ProgramDesc) -> dict[str, 
         values = Range(checked[0], checked[1], numbers[2]) if isinstance(numbers, tuple) else checked
         found[name] = domain_of(values, name, whole=whole)
     return found
-
-
-def _passed(options: argparse.Namespace) -> list[str]:
-    """Return the options that every run gets as well."""
-    passed = [option for option in SWEEP.options if option.key in PASSED and option.is_given(options)]
-    words = [word for option in passed for word in (option.flags[-1], str(getattr(options, option.key)))]
-    return words + [word for name in options.plugin for word in ("--plugin", name)]
 
 
 def _opened(path: Path) -> TextIO:

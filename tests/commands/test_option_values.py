@@ -1,4 +1,4 @@
-"""Sizes, times and whole numbers on the command line: one way to write them, in both commands."""
+"""Values on the command line: one way to write them, in both commands, and to pass them on."""
 
 from argparse import ArgumentTypeError
 
@@ -6,8 +6,10 @@ import pytest
 
 from compiler.commands.verbs.command import COMMAND as COMPILER
 from prograd_proto.byte_sizes import byte_size
+from runtime.command_line.parsing import parsed
 from runtime.command_line.values import duration, natural, positive, size, threads
 from runtime.commands.verbs.command import COMMAND as RUNTIME
+from runtime.commands.verbs.running import EXECUTE
 
 SIZES = {
     "0": 0,
@@ -66,6 +68,19 @@ def test_what_is_no_time_is_refused(text: str):
 
 MEANINGS = {"SIZE": {size}, "TIME": {duration}, "N": {positive, threads}}
 VERBS = [*COMPILER.verbs.values(), *RUNTIME.verbs.values()]
+
+
+def test_processes_of_a_verb_get_its_options_as_they_were_given():
+    words = "--steps 3 --set rate=0.5 --set drop=1e-07 --rename a.=b. --spill-dir /tmp/s --layout torch".split()
+    words += ["--max-memory", "4096", "--plugin", "more", "--threads", "2"]
+    options = parsed(RUNTIME, ["execute", "net.pb", "--load", "w.npz", *words, "--check-nan", "--quiet"])
+    passed = EXECUTE.passed(options, entry="predict", threads="1")
+    assert passed[:2] == ["--entry", "predict"]
+    again = parsed(RUNTIME, ["execute", "net.pb", *passed])
+    assert {option.key for option in EXECUTE.options if getattr(again, option.key) != getattr(options, option.key)} == {
+        *("entry", "threads", "check_nan")
+    }
+    assert again.plugin == ["more"]
 
 
 def test_what_help_calls_alike_is_read_alike():

@@ -18,6 +18,7 @@ import numpy as np
 
 from runtime.commands.parts.part import require_rows, steps_of_rows
 from runtime.commands.sweeps.cluster import Cluster, runtime_process
+from runtime.commands.verbs.running import EXECUTE
 from runtime.dtypes import Array
 from runtime.errors import ExecutionError, UsageError
 from runtime.files.tensor_files import parse_npy
@@ -26,12 +27,6 @@ from runtime.runs.run import Run
 
 PARTS_PER_CORE: Final = 4
 """Parts for each thread of the workers, so that one lost or slow worker delays little."""
-
-PASSED: Final = ("data", "split", "load", "layout", "seed", "schedule", "spill", "max_memory", "max_time")
-"""Options with one value that each part gets as well."""
-
-LISTED: Final = ("feed", "only", "plugin")
-"""Options that may be repeated, likewise."""
 
 
 def by_cluster(
@@ -78,16 +73,8 @@ def _words(options: argparse.Namespace, run: Run, entry: str) -> list[str]:
     """Return the words of a part; its number follows."""
     engine = run.session.engine
     name = f"{engine.name}.{engine.instructions}" if engine.instructions else engine.name
-    words = ["execute", str(options.program), "--entry", entry, "--engine", name, "--threads", "1"]
-    for option in PASSED:
-        value = getattr(options, option)
-        if value is not None:
-            words += ["--spill-dir" if option == "spill" else f"--{option.replace('_', '-')}", str(value)]
-    for option in LISTED:
-        words += [word for value in getattr(options, option) for word in (f"--{option}", str(value))]
-    words += [word for old, new in options.rename for word in ("--rename", f"{old}={new}")]
-    words += [word for key, value in run.settings.given.items() for word in ("--set", f"{key}={value!r}")]
-    return [*words, "--part"]
+    words = EXECUTE.passed(options, entry=entry, engine=name, threads="1")
+    return ["execute", str(options.program), *words, "--part"]
 
 
 def checked(part: tuple[int, str, Mapping[str, bytes]], number: int, parts: int) -> Mapping[str, bytes]:

@@ -43,11 +43,11 @@ PROFILE = Verb(
     (
         PROGRAM,
         ENTRY,
-        Option("--steps N", "number of measured steps, after twelve others; default 20", default=20),
+        Option("--steps N", "number of measured steps, after twelve others; default 20", default=20, ranks="equal"),
         SET,
         *HOW,
         Option("--by {type,stage,line,thread,op}", "print this table only"),
-        Option("--trace FILE", "write times and memory, for chrome://tracing", Path),
+        Option("--trace FILE", "write times and memory, for chrome://tracing", Path, ranks="first"),
         Option("--force", "replace the file of --trace"),
         JSON,
         *RANKS,

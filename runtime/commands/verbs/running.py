@@ -50,7 +50,9 @@ EXECUTE = Verb(
         *HOW,
         *RANKS,
         Option(
-            "--check-nan", "check the outputs of all ops for NaN and Inf, and name the first such op with its inputs"
+            "--check-nan",
+            "check the outputs of all ops for NaN and Inf, and name the first such op with its inputs",
+            ranks="equal",
         ),
         Option(
             "--reproduce DIR",
@@ -58,6 +60,7 @@ EXECUTE = Verb(
             Path,
             needs={"--check-nan": "--reproduce keeps what --check-nan finds; give --check-nan"},
             excludes={"--zero": "--reproduce keeps whole states, and --zero cuts them; leave one of them out"},
+            ranks="first",
         ),
         Option(
             "--fold I/K",
@@ -68,6 +71,7 @@ EXECUTE = Verb(
                 for flag in ("--record", "--attest")
             },
             entries="training",
+            ranks="equal",
         ),
         Option(
             "--part I/N",
@@ -106,10 +110,14 @@ EXECUTE = Verb(
             "--fetch NAME[=@FILE]",
             "print a fetch or any other tensor of the entry, or write it to a .npy file",
             many=True,
+            ranks="equal",
         ),
         DECODE,
         Option(
-            "--expect NAME=@FILE", "compare a fetch with a .npy file; a difference gives the exit code 1", many=True
+            "--expect NAME=@FILE",
+            "compare a fetch with a .npy file; a difference gives the exit code 1",
+            many=True,
+            ranks="equal",
         ),
         Option(
             "--rtol X",
@@ -127,24 +135,27 @@ EXECUTE = Verb(
         ),
         "states",
         *STATES,
-        Option("--save FILE", "write all states at the end", Path),
+        Option("--save FILE", "write all states at the end", Path, ranks="states"),
         Option(
             "--in-place",
             "save to the file that --load names",
             needs={"--load": "--in-place saves to the file of --load; give --load"},
             excludes={"--save": "--in-place and --save both say where to save; give one of them"},
+            ranks="states",
         ),
         Option("--checkpoint DIR", "write checkpoints to a folder", Path, entries="training"),
         Option(
             "--every N",
             "steps between two checkpoints; default an epoch",
             needs={"--checkpoint": "--every says how often to write checkpoints; give --checkpoint"},
+            ranks="equal",
         ),
         Option("--keep K", "number of checkpoints to keep; default 3", default=3),
         Option(
             "--keep-best K",
             "number of checkpoints of the best evaluations to keep besides; default the program's",
             needs={"--checkpoint": "--keep-best keeps checkpoints; give --checkpoint"},
+            ranks="equal",
         ),
         Option(
             "--resume",
@@ -152,6 +163,7 @@ EXECUTE = Verb(
             needs={"--checkpoint --load": "--resume goes on from --checkpoint DIR or --load FILE"},
             excludes={"--seed": "--seed begins a run, and --resume goes on with one"},
             entries="training",
+            ranks="equal",
         ),
         Option(
             "--retarget-schedule",
@@ -174,13 +186,18 @@ EXECUTE = Verb(
         Option("--force", "replace files, and remove another run's checkpoints"),
         "files that describe the run",
         Option(
-            "--metrics FILE", "write metrics of each step and epoch to a .csv or .jsonl file", Path, entries="training"
+            "--metrics FILE",
+            "write metrics of each step and epoch to a .csv or .jsonl file",
+            Path,
+            entries="training",
+            ranks="first",
         ),
         Option(
             "--tensorboard DIR",
             "write metrics of each step and epoch to an event file for TensorBoard",
             Path,
             entries="training",
+            ranks="first",
         ),
         MLFLOW,
         WANDB,
@@ -189,8 +206,14 @@ EXECUTE = Verb(
             "write the time of each op, for chrome://tracing",
             Path,
             excludes={"--check-nan": "--trace and --check-nan both look at every op; give one of them"},
+            ranks="first",
         ),
-        Option("--record FILE", "write the inputs, the results and the machine of the run, for runtime replay", Path),
+        Option(
+            "--record FILE",
+            "write the inputs, the results and the machine of the run, for runtime replay",
+            Path,
+            ranks="first",
+        ),
         Option(
             "--attest FILE",
             "write an in-toto statement with a chain of hashes through the training, for runtime audit",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from runtime.command_line.tables import PROGRAM, Either, Option, Verb
 from runtime.command_line.values import choices, part
-from runtime.commands.verbs.options import HOW, LENGTH, LOAD, MLFLOW, THREADS, WANDB
+from runtime.commands.verbs.options import ENTRY, EPOCHS, HOW, LOAD, MLFLOW, SEED, STEPS, THREADS, WANDB
 
 SEARCHES = "tries values of settings; name them, as in --set rate=1e-5..1e-1:log"
 
@@ -65,14 +65,17 @@ SWEEP = Verb(
             "--scheduler ADDRESS",
             "make the runs on the workers of a Dask cluster, as in tcp://host:8786; needs the extra `cluster`",
         ),
-        *LENGTH,
+        ENTRY,
+        STEPS,
+        EPOCHS,
+        SEED._replace(passed=False),  # each run has one of its own
         THREADS._replace(default=None),  # concurrent runs share the cores
         *HOW[1:],
-        Option("--data FILE", "data file in place of the program's, with the same keys", Path),
-        Option("--split NAME", "split to train on; default that of the program"),
+        Option("--data FILE", "data file in place of the program's, with the same keys", Path, passed=True),
+        Option("--split NAME", "split to train on; default that of the program", passed=True),
         LOAD,
-        Option("--max-memory SIZE", "memory limit of each run, as in 200MiB"),
-        Option("--max-time TIME", "time limit of each run, as in 90, 1.5min or 2h"),
+        Option("--max-memory SIZE", "memory limit of each run, as in 200MiB", passed=True),
+        Option("--max-time TIME", "time limit of each run, as in 90, 1.5min or 2h", passed=True),
         "results",
         Option("--results FILE", "write a line of JSON at the end of each run", Path),
         Option(
