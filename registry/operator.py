@@ -145,6 +145,7 @@ class Op(Generic[P, R]):
         values, attributes = self._bind(block, args, kwargs)
         types = [None if value is None else value.type for value in values]
         try:
+            attributes = self.signature.stored(attributes)
             if self.written_rule is not None:
                 scope = self.signature.name_inputs(values) | attributes
                 attributes |= self.written_rule(**{name: scope[name] for name in rule_names(self.written_rule)})

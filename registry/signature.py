@@ -34,12 +34,14 @@ class AttributeSpec:
         default: its default.
         parameter: its name in Python calls.
         length: elements of the tuple for which one number stands, if there is no default; 0 if one number is refused.
+        stored: returns the value that files have for the value of a call, if they differ.
     """
 
     kind: str
     default: Any
     parameter: str
     length: int = 0
+    stored: Callable[[Any], Attribute] | None = None
 
     @property
     def required(self) -> bool:
@@ -76,6 +78,11 @@ class Signature:
     def spelled(self, attributes: dict[str, Attribute]) -> dict[str, Attribute]:
         """Return attributes of a file by their names in Python calls."""
         return {self.attributes[name].parameter: value for name, value in attributes.items()}
+
+    def stored(self, attributes: dict[str, Attribute]) -> dict[str, Attribute]:
+        """Return the attributes of a call as files have them."""
+        changed = {name: spec.stored for name, spec in self.attributes.items() if spec.stored is not None}
+        return attributes | {name: stored(attributes[name]) for name, stored in changed.items()}
 
     def takes(self, inputs: Sequence[str]) -> bool:
         """Return True if an op may have these operands; "" is an absent one."""
@@ -200,7 +207,8 @@ def _attribute(op: str, name: str, annotation: object, default: Any) -> tuple[st
     spelling = SPELLINGS.get(str(annotation))
     if spelling is None:
         return name, AttributeSpec(_kind(op, name, annotation), default, name)
-    return spelling.attribute or name, AttributeSpec(spelling.kind, default, name, spelling.length)
+    spec = AttributeSpec(spelling.kind, default, name, spelling.length, spelling.stored)
+    return spelling.attribute or name, spec
 
 
 def _kind(op: str, name: str, annotation: object) -> str:

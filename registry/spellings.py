@@ -6,9 +6,11 @@ name, or takes one number for a tuple of them; both are mapped once, when a call
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
+from prograd_proto import Attribute
 from prograd_proto.errors import require
 
 Axis = int | tuple[int, ...]
@@ -35,20 +37,13 @@ class Spelling:
         attribute: its name in files; "" for the name of the parameter.
         kind: its kind, a word of `prograd_proto.attributes.KINDS`.
         length: elements of the tuple for which one number stands; 0 for as many as the default has.
+        stored: returns the value that files have for the value of a call.
     """
 
     attribute: str
     kind: str
     length: int = 0
-
-
-SPELLINGS: Final = {
-    "Axis": Spelling("axes", "ints", 1),
-    "Pair": Spelling("", "ints", 2),
-    "Edges": Spelling("", "ints", 4),
-    "Ratio": Spelling("rate", "float"),
-}
-"""The spelling by the annotation of a parameter."""
+    stored: Callable[[Any], Attribute] | None = None
 
 
 def as_tuple(numbers: Axis) -> tuple[int, ...]:
@@ -65,3 +60,12 @@ def four_edges(padding: Edges) -> tuple[int, int, int, int]:
     )
     top, left, bottom, right = padding * (4 // len(padding))
     return top, left, bottom, right
+
+
+SPELLINGS: Final = {
+    "Axis": Spelling("axes", "ints", 1),
+    "Pair": Spelling("", "ints", 2),
+    "Edges": Spelling("", "ints", 4, stored=four_edges),
+    "Ratio": Spelling("rate", "float"),
+}
+"""The spelling by the annotation of a parameter."""

@@ -11,7 +11,7 @@ from prograd_proto import TensorType
 from prograd_proto.tensor_types import Shape
 from registry.op import op
 from registry.ops.copy import as_factor
-from registry.spellings import Edges, Pair, four_edges
+from registry.spellings import Edges, Pair
 from registry.traits import example, lowered
 from registry.value import Value
 
@@ -35,11 +35,6 @@ def conv2d(
     operands is float32, as that of `matmul`.
     """
     ...
-
-
-@conv2d.written
-def conv2d_written(*, padding: Numbers) -> dict[str, Numbers]:
-    return {"padding": four_edges(padding)}
 
 
 @conv2d.gradient
@@ -70,11 +65,6 @@ def conv2d_input_gradient(
     ...
 
 
-@conv2d_input_gradient.written
-def conv2d_input_gradient_written(*, padding: Numbers) -> dict[str, Numbers]:
-    return {"padding": four_edges(padding)}
-
-
 @conv2d_input_gradient.gradient
 def conv2d_input_gradient_gradient(
     dy: Value, w: Value, ddx: Value, *, stride: Numbers, padding: Numbers, dilation: Numbers, groups: int
@@ -101,11 +91,6 @@ def conv2d_filter_gradient(
 ) -> TensorType:
     """Return the gradient of conv2d for filters of `shape`: sums of products of x and dy in each window."""
     ...
-
-
-@conv2d_filter_gradient.written
-def conv2d_filter_gradient_written(*, padding: Numbers) -> dict[str, Numbers]:
-    return {"padding": four_edges(padding)}
 
 
 @conv2d_filter_gradient.gradient

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from prograd_proto import TensorType
 from registry.op import op
-from registry.spellings import Edges, Pair, four_edges
+from registry.spellings import Edges, Pair
 from registry.traits import exact, example
 from registry.value import Value
 
@@ -77,8 +77,3 @@ def integer_conv2d(
     for each result channel. The padding is x_zero. A window has at most 33025 elements, so that no sum overflows.
     """
     ...
-
-
-@integer_conv2d.written
-def integer_conv2d_written(*, padding: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
-    return {"padding": four_edges(padding)}

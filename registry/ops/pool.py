@@ -9,7 +9,7 @@ from __future__ import annotations
 from prograd_proto import TensorType
 from prograd_proto.tensor_types import Shape
 from registry.op import op
-from registry.spellings import Edges, Pair, four_edges
+from registry.spellings import Edges, Pair
 from registry.traits import example, follows
 from registry.value import Value
 
@@ -27,11 +27,6 @@ def max_pool2d(x: Value, *, window: Pair, stride: Pair, padding: Edges = (0, 0, 
     ...
 
 
-@max_pool2d.written
-def max_pool2d_written(*, padding: Numbers) -> dict[str, Numbers]:
-    return {"padding": four_edges(padding)}
-
-
 @max_pool2d.gradient
 def max_pool2d_gradient(x: Value, dy: Value, *, window: Numbers, stride: Numbers, padding: Numbers) -> Value:
     return max_pool2d_input_gradient(x, dy, window=window, stride=stride, padding=padding)
@@ -47,11 +42,6 @@ def max_pool2d_input_gradient(
     ...
 
 
-@max_pool2d_input_gradient.written
-def max_pool2d_input_gradient_written(*, padding: Numbers) -> dict[str, Numbers]:
-    return {"padding": four_edges(padding)}
-
-
 @max_pool2d_input_gradient.gradient
 def max_pool2d_input_gradient_gradient(
     x: Value, ddx: Value, *, window: Numbers, stride: Numbers, padding: Numbers
@@ -64,11 +54,6 @@ def max_pool2d_input_gradient_gradient(
 def max_pool2d_select(x: Value, z: Value, *, window: Pair, stride: Pair, padding: Edges = (0, 0, 0, 0)) -> TensorType:
     """Return the elements of z at the maxima of x: the adjoint of max_pool2d_input_gradient."""
     ...
-
-
-@max_pool2d_select.written
-def max_pool2d_select_written(*, padding: Numbers) -> dict[str, Numbers]:
-    return {"padding": four_edges(padding)}
 
 
 @max_pool2d_select.gradient
@@ -96,11 +81,6 @@ def avg_pool2d(
     ...
 
 
-@avg_pool2d.written
-def avg_pool2d_written(*, padding: Numbers) -> dict[str, Numbers]:
-    return {"padding": four_edges(padding)}
-
-
 @avg_pool2d.gradient
 def avg_pool2d_gradient(
     x: Value, dy: Value, *, window: Numbers, stride: Numbers, padding: Numbers, count_include_pad: bool
@@ -124,11 +104,6 @@ def avg_pool2d_input_gradient(
 ) -> TensorType:
     """Return the gradient of avg_pool2d for images of `shape`: dy spread evenly over each window."""
     ...
-
-
-@avg_pool2d_input_gradient.written
-def avg_pool2d_input_gradient_written(*, padding: Numbers) -> dict[str, Numbers]:
-    return {"padding": four_edges(padding)}
 
 
 @avg_pool2d_input_gradient.gradient

@@ -8,7 +8,7 @@ from __future__ import annotations
 from prograd_proto import TensorType
 from prograd_proto.tensor_types import Shape
 from registry.op import op
-from registry.spellings import Edges, Pair, four_edges
+from registry.spellings import Edges, Pair
 from registry.traits import example
 from registry.value import Value
 
@@ -32,11 +32,6 @@ def unfold(
     ...
 
 
-@unfold.written
-def unfold_written(*, padding: Numbers) -> dict[str, Numbers]:
-    return {"padding": four_edges(padding)}
-
-
 @unfold.gradient
 def unfold_gradient(
     x: Value, dy: Value, *, window: Numbers, stride: Numbers, padding: Numbers, dilation: Numbers
@@ -57,11 +52,6 @@ def fold(
 ) -> TensorType:
     """Return images of `shape` that sum the elements of all windows: the adjoint of unfold."""
     ...
-
-
-@fold.written
-def fold_written(*, padding: Numbers) -> dict[str, Numbers]:
-    return {"padding": four_edges(padding)}
 
 
 @fold.gradient

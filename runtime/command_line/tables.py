@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, cast
 
 from runtime.command_line.values import duration, one_of, positive, size
 
@@ -102,9 +102,8 @@ class Option(NamedTuple):
 
     def repeated(self, options: argparse.Namespace) -> list[str]:
         """Return the words of a command line that give this option the same value again."""
-        found = getattr(options, self.key)
-        texts = ["=".join(map(str, value)) if isinstance(value, tuple) else str(value) for value in _as_list(found)]
-        return [word for text in texts for word in (self.flags[-1], text)]
+        value = getattr(options, self.key)
+        return [word for each in (value if self.many else [value]) for word in (self.flags[-1], _text_of(each))]
 
 
 class Either(NamedTuple):
@@ -170,8 +169,9 @@ def verbs_by_name(*verbs: Verb) -> dict[str, Verb]:
     return {verb.name: verb for verb in verbs}
 
 
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+def _text_of(value: object) -> str:
+    """Return a text that stands for a value; of a pair the one that `=` joins, as in rate=0.5."""
+    return "=".join(map(str, cast("tuple[object, ...]", value))) if isinstance(value, tuple) else str(value)
 
 
 def one_word(words: Iterable[str]) -> str:

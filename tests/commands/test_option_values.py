@@ -71,7 +71,20 @@ VERBS = [*COMPILER.verbs.values(), *RUNTIME.verbs.values()]
 
 
 def test_processes_of_a_verb_get_its_options_as_they_were_given():
-    words = "--steps 3 --set rate=0.5 --set drop=1e-07 --rename a.=b. --spill-dir /tmp/s --layout torch".split()
+    words = [
+        "--steps",
+        "3",
+        "--set",
+        "rate=0.5",
+        "--set",
+        "drop=1e-07",
+        "--rename",
+        "a.=b.",
+        "--spill-dir",
+        "/tmp/s",
+        "--layout",
+        "torch",
+    ]
     words += ["--max-memory", "4096", "--plugin", "more", "--threads", "2"]
     options = parsed(RUNTIME, ["execute", "net.pb", "--load", "w.npz", *words, "--check-nan", "--quiet"])
     passed = EXECUTE.passed(options, entry="predict", threads="1")
