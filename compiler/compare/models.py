@@ -1,8 +1,5 @@
 """A model that is compared: an ONNX file or a program file, which gives its results, and all its tensors if asked."""
 
-# pyright: basic
-# onnx and onnxruntime are imported by name and have no types here.
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

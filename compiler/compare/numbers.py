@@ -5,9 +5,6 @@
    The difference begins at a node whose operands are all found, and whose result is not.
 """
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Mapping

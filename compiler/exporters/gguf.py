@@ -4,9 +4,6 @@ Weights have the types of the program's source: F32, F16 or BF16 of a folder, an
 codes. A weight with an adapter, which is added to it, is F16 if it was codes. Norms and biases are F32.
 """
 
-# pyright: basic
-# arrays and JSON have no types here.
-
 from __future__ import annotations
 
 import json

@@ -5,9 +5,6 @@ PEFT 0.21 reads `adapter_config.json` and `adapter_model.safetensors`: for a mod
 `lora_magnitude_vector` [outputs].
 """
 
-# pyright: basic
-# arrays and JSON have no types here.
-
 from __future__ import annotations
 
 import json

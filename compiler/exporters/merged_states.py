@@ -1,8 +1,5 @@
 """The states of a program with low-rank adapters: with the adapters added to their weights, or the adapters alone."""
 
-# pyright: basic
-# arrays have no types here.
-
 from __future__ import annotations
 
 from collections.abc import Mapping

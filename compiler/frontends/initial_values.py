@@ -1,8 +1,5 @@
 """Initial values that a program brings: kept while it is built, in memory or unread, and written beside it."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,8 +1,5 @@
 """The pages of the operators that front ends import; `make docs` prints each by the file of its front end."""
 
-# pyright: basic
-# The lambdas of a table have no types.
-
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence

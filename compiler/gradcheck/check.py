@@ -11,9 +11,6 @@
    differs by rounding.
 """
 
-# pyright: basic
-# arrays of NumPy are made where they are needed.
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -176,7 +173,7 @@ def _row(
     elements: int, tolerance: float, rounding: float, rng: Any,
 ) -> Row:  # fmt: skip
     size = analytic.size
-    chosen = rng.choice(size, min(elements, size), replace=False) if size else []
+    chosen: Any = rng.choice(size, min(elements, size), replace=False) if size else []
     worst, kinks = 0.0, 0
     for place in chosen:
         numeric = _numeric(checked, step, feeds, int(place), tolerance * scale)

@@ -1,8 +1,5 @@
 """Seeded feeds of an entry: floats are normal, and integers that index are within the axis that they index."""
 
-# pyright: basic
-# arrays of NumPy are made where they are needed.
-
 from __future__ import annotations
 
 from collections.abc import Mapping

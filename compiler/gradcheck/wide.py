@@ -1,8 +1,5 @@
 """A program whose step gives losses and gradients, in its own dtypes or in float64."""
 
-# pyright: basic
-# arrays of NumPy are made where they are needed.
-
 from __future__ import annotations
 
 from collections.abc import Sequence

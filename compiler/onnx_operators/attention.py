@@ -1,8 +1,5 @@
 """Attention and rotary positions."""
 
-# pyright: basic
-# onnx is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from math import sqrt
@@ -17,7 +14,8 @@ from compiler.frontends.onnx.node import Mapping, Node, cast, on_plain
 from registry import Value, ops
 
 
-def _rotary(node: Node, x: Value, cosines: Value, sines: Value, positions: Value | None = None) -> Value:
+def rotary(node: Node, x: Value, cosines: Value, sines: Value, positions: Value | None = None) -> Value:
+    """Return heads whose pairs of channels are turned by the angles of their positions."""
     interleaved, heads = node.attribute("interleaved", 0), int(node.attribute("num_heads", 0))
     shape = x.shape
     if x.rank == 3:
@@ -178,7 +176,7 @@ def _for_each_head(call: Call, name: str, x: Tensor, *, turned: bool) -> str:
 
 IMPORTS: Final[dict[str, Mapping]] = {
     "Attention": on_plain(_attention),
-    "RotaryEmbedding": on_plain(_rotary),
+    "RotaryEmbedding": on_plain(rotary),
 }
 
 EXPORTS: Final[dict[str, Export]] = {"scaled_dot_product_attention": _attention_out}

@@ -1,8 +1,5 @@
 """Fused operators of ONNX Runtime, domain com.microsoft, in terms of those of ONNX."""
 
-# pyright: basic
-# onnx is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from dataclasses import replace

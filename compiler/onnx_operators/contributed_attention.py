@@ -1,8 +1,5 @@
 """Attention operators of ONNX Runtime, domain com.microsoft, with earlier keys and values, and packed operands."""
 
-# pyright: basic
-# onnx is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from dataclasses import replace
@@ -15,7 +12,7 @@ import numpy as np
 from compiler.errors import CompileError
 from compiler.frontends.onnx.known.constants import Constant
 from compiler.frontends.onnx.node import Mapping, Node, cast, on_plain
-from compiler.onnx_operators.attention import _rotary as rotary
+from compiler.onnx_operators.attention import rotary
 from registry import Value, ops
 
 

@@ -1,8 +1,5 @@
 """Convolutions: activations are moved to channels last, and filters stay as the file has them."""
 
-# pyright: basic
-# onnx is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from collections.abc import Sequence

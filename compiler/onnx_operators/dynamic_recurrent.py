@@ -4,9 +4,6 @@ As ONNX Runtime computes it, one range for the inputs of all steps, and one for 
 whole batch. Backwards, the first step of each sequence is the last one of its length.
 """
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Sequence

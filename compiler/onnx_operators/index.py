@@ -1,8 +1,5 @@
 """Indexing by tensors: gathers, scatters, choices."""
 
-# pyright: basic
-# onnx is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from typing import Any, Final

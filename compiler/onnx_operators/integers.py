@@ -4,9 +4,6 @@ A signed number is carried as the code 128 above it (`registry.ops.integers`). `
 tensors, beside their values for operators that read numbers.
 """
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,8 +1,5 @@
 """Parts of tensors: slices, padding, crops."""
 
-# pyright: basic
-# onnx is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from dataclasses import replace

@@ -1,8 +1,5 @@
 """Pointwise operators: arithmetic, comparisons, functions, choice, bits, casts."""
 
-# pyright: basic
-# onnx is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from typing import Final
@@ -21,7 +18,7 @@ from compiler.frontends.onnx.small_floats import FORMATS, rounded
 from compiler.onnx_operators.conv import with_bias
 from compiler.onnx_operators.integers import scaled_product, scaled_with_bias
 from compiler.onnx_operators.norm import batch_norm_out
-from registry import Value, ops
+from registry import OPS, Value, ops
 
 BITCAST_SINCE: Final = 26
 """First opset that has BitCast."""
@@ -292,6 +289,12 @@ def _constant_out(call: Call) -> Tensor:
     return call.tensor(0)
 
 
+FUNCTIONS: Final = (
+    "Neg", "Abs", "Sign", "Reciprocal", "Sqrt", "Exp", "Log", "Erf", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan",
+    "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "IsNaN",
+)  # fmt: skip
+"""Functions of one tensor that have the same name here, in lower case."""
+
 IMPORTS: Final[dict[str, Mapping]] = {
     "Add": binary(ops.add),
     "Sub": binary(ops.sub),
@@ -299,26 +302,8 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "Div": _div,
     "Mod": _mod,
     "Pow": _pow,
-    "Neg": unary(ops.neg),
-    "Abs": unary(ops.abs),
-    "Sign": unary(ops.sign),
-    "Reciprocal": unary(ops.reciprocal),
-    "Sqrt": unary(ops.sqrt),
-    "Exp": unary(ops.exp),
-    "Log": unary(ops.log),
-    "Erf": unary(ops.erf),
+    **{name: unary(OPS[name.lower()]) for name in FUNCTIONS},
     "Erfc": unary(ops.erfc),  # of TensorFlow, whose name tf2onnx leaves
-    "Sin": unary(ops.sin),
-    "Cos": unary(ops.cos),
-    "Tan": unary(ops.tan),
-    "Asin": unary(ops.asin),
-    "Acos": unary(ops.acos),
-    "Atan": unary(ops.atan),
-    "Sinh": unary(ops.sinh),
-    "Cosh": unary(ops.cosh),
-    "Asinh": unary(ops.asinh),
-    "Acosh": unary(ops.acosh),
-    "Atanh": unary(ops.atanh),
     "Floor": unary(ops.floor),
     "Ceil": unary(ops.ceil),
     "Round": unary(ops.round),
@@ -340,7 +325,6 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "BitwiseXor": binary(ops.bitwise_xor),
     "BitwiseNot": _bitwise_not,
     "BitShift": _shift,
-    "IsNaN": unary(ops.isnan),
     "IsInf": _isinf,
     "Where": lambda node: pointwise(ops.where, *node.tensors()),
     "Cast": _cast,
@@ -355,33 +339,15 @@ EXPORTS: Final[dict[str, Export]] = {
     "mul": either(scaled_product, arithmetic(exporting("Mul"))),
     "div": arithmetic(exporting("Div")),
     "pow": exporting("Pow"),
-    "neg": exporting("Neg"),
-    "abs": exporting("Abs"),
-    "sign": exporting("Sign"),
-    "reciprocal": exporting("Reciprocal"),
-    "sqrt": exporting("Sqrt"),
+    **{name.lower(): exporting(name) for name in FUNCTIONS},
     "rsqrt": exported(lambda call, x: call.add("Reciprocal", call.add("Sqrt", x))),
     "square": arithmetic(exported(lambda call, x: call.add("Mul", x, x))),
-    "exp": exporting("Exp"),
     "exp2": exported(lambda call, x: call.add("Pow", call.number(2), x)),
     "expm1": exported(_expm1),
-    "log": exporting("Log"),
     "log2": exported(lambda call, x: call.add("Div", call.add("Log", x), call.number(np.log(2)))),
     "log1p": exported(_log1p),
-    "erf": exporting("Erf"),
     "erfc": exported(lambda call, x: call.add("Sub", call.number(1), call.add("Erf", x))),
-    "sin": exporting("Sin"),
-    "cos": exporting("Cos"),
-    "tan": exporting("Tan"),
-    "asin": exporting("Asin"),
-    "acos": exporting("Acos"),
-    "atan": exporting("Atan"),
     "atan2": exported(_atan2),
-    "sinh": exporting("Sinh"),
-    "cosh": exporting("Cosh"),
-    "asinh": exporting("Asinh"),
-    "acosh": exporting("Acosh"),
-    "atanh": exporting("Atanh"),
     "floor": _unless_integer("Floor"),
     "ceil": _unless_integer("Ceil"),
     "round": _unless_integer("Round"),
@@ -408,7 +374,6 @@ EXPORTS: Final[dict[str, Export]] = {
     "bitwise_not": _bitwise("BitwiseNot"),
     "left_shift": exported(_shift_left),
     "right_shift": exported(_shift_right),
-    "isnan": exporting("IsNaN"),
     "isinf": exporting("IsInf"),
     "isfinite": exported(_finite),
     "where": exporting("Where"),

@@ -1,8 +1,5 @@
 """Pooling: windows and whole images."""
 
-# pyright: basic
-# onnx is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from collections.abc import Sequence

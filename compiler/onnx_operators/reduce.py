@@ -1,8 +1,5 @@
 """Reductions along axes of the model, running sums and positions of extremes."""
 
-# pyright: basic
-# onnx is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,5 @@
 """Resampling of images and sampling at positions."""
 
-# pyright: basic
-# onnx is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 import math

@@ -1,8 +1,5 @@
 """Selections whose number of rows is data: they get a bound while importing, and a result with the number."""
 
-# pyright: basic
-# onnx is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from typing import Any, Final

@@ -1,8 +1,5 @@
 """Optimizers as nodes of a graph, whose epsilons lie elsewhere than in ours, and gradients."""
 
-# pyright: basic
-# onnx is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from collections.abc import Callable

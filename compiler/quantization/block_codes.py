@@ -3,9 +3,6 @@
 The rounding is that of ggml's reference: in float32, to the nearest code, halves away from zero for 8 bits.
 """
 
-# pyright: basic
-# arrays have no types here.
-
 from __future__ import annotations
 
 from typing import Any, Final

@@ -7,9 +7,6 @@
 3. A program that trains one of the weights trains no longer.
 """
 
-# pyright: basic
-# arrays have no types here.
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -6,9 +6,6 @@
 3. A program that trains one of the weights trains no longer: its updates and its entry `train` leave it.
 """
 
-# pyright: basic
-# arrays have no types here.
-
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence

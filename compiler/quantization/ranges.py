@@ -1,8 +1,5 @@
 """The ranges of the operands that products multiply by weights, over rows of data, and the errors of their results."""
 
-# pyright: basic
-# arrays have no types here.
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,8 +1,5 @@
 """The accuracy of a program in integers of eight bits: its metrics before and after, and the error of each product."""
 
-# pyright: basic
-# arrays have no types here.
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence

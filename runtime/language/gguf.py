@@ -4,9 +4,6 @@ The file begins with the word GGUF, a version, the numbers of tensors and of key
 with shape, type and place. All numbers are little-endian. Arrays are read as lists.
 """
 
-# pyright: basic
-# values have the types that the file says.
-
 from __future__ import annotations
 
 import struct

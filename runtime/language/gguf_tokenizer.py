@@ -4,9 +4,6 @@
 tokenizers merge pieces by their scores, and write spaces as U+2581.
 """
 
-# pyright: basic
-# values have the types that the file says.
-
 from __future__ import annotations
 
 import json

@@ -1,8 +1,5 @@
 """The run of a template of Jinja within limits: no attribute of Python's, a bound on its time and on what it writes."""
 
-# pyright: basic
-# Jinja is imported by name, and its templates have no types here.
-
 from __future__ import annotations
 
 import json

@@ -1,8 +1,5 @@
 """Conversations as text, by the template of a model: a program of Jinja, run in its sandbox and within limits."""
 
-# pyright: basic
-# JSON has no types here.
-
 from __future__ import annotations
 
 import json

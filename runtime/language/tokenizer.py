@@ -1,8 +1,5 @@
 """Texts as codes, and codes as texts, by the tokenizer of a language model."""
 
-# pyright: basic
-# JSON has no types here.
-
 from __future__ import annotations
 
 import json

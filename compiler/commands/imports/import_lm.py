@@ -1,8 +1,5 @@
 """The verb `compiler import lm`: writes a language model of a folder as a program that trains, answers and is saved."""
 
-# pyright: basic
-# JSON has no types here.
-
 from __future__ import annotations
 
 import argparse
@@ -118,7 +115,7 @@ class _Rows:
         except ExecutionError as error:
             raise CompileError(str(error)) from None
         except (ValueError, RecursionError):
-            about = None
+            about, shape = None, ()
         if not isinstance(about, dict) or len(shape) != 2:
             raise CompileError(f"{path}: the file has no rows of codes; compiler data pack --chat makes them")
         self.files: Any = about.get("files", {})

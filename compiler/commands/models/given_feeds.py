@@ -1,8 +1,5 @@
 """Feeds from files: NAME=@FILE.npy, or all arrays of a safetensors or npz file."""
 
-# pyright: basic
-# arrays of NumPy are read where they are needed.
-
 from __future__ import annotations
 
 import os

@@ -1,8 +1,5 @@
 """An op of a block while it is exported, with its operands, and mappings made of functions."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,5 @@
 """The end of an export: results get their names, nodes without readers vanish, and the checker reads the model."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

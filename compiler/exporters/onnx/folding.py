@@ -1,8 +1,5 @@
 """Ops whose operands are known while exporting: constants are computed, and weights are rearranged."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from typing import Any, Final

@@ -1,8 +1,5 @@
 """The nodes of a graph while it is exported, and its tensors in the order of axes that a node asks for."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Sequence

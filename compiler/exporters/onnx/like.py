@@ -1,8 +1,5 @@
 """Names and metadata of the ONNX file that a program was imported from."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Mapping

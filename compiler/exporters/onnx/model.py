@@ -1,8 +1,5 @@
 """A model while it is exported: its names, its weights and constants, the sizes of its symbols."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 import hashlib

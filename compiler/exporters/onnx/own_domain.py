@@ -1,8 +1,5 @@
 """Every op as a node of the domain `prograd`: for viewers such as Netron, also of entries that train."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from typing import Any, Final

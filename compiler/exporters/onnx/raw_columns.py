@@ -5,9 +5,6 @@ texts [rows, 1]. Nodes fill in missing values, take logarithms, scale to mean 0 
 LabelEncoder of ai.onnx.ml, make one-hot numbers, and join columns.
 """
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 import logging

@@ -1,8 +1,5 @@
 """The run whose states are exported: with initial values, those of a file, or its own."""
 
-# pyright: basic
-# runs are recognised by what they have.
-
 from __future__ import annotations
 
 import os

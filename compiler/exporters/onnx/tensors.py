@@ -1,8 +1,5 @@
 """A tensor of a program as a tensor of a graph of ONNX, whose axes may lie in another order."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,8 +1,5 @@
 """to_onnx: an entry of a program as an ONNX model that computes the same numbers."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 import os

@@ -1,8 +1,5 @@
 """The walk over the ops of a block: each becomes nodes, and those that ONNX cannot express are listed."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,5 @@
 """A model as a file: whole or not at all, with large weights in a file beside it."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 import os

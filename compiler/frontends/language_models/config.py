@@ -1,8 +1,5 @@
 """The architecture that a folder's `config.json` describes; what is not understood is refused by name."""
 
-# pyright: basic
-# JSON has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

@@ -1,8 +1,5 @@
 """The keys of a `config.json`: read with their ranges, and refused by name if nobody asked for them."""
 
-# pyright: basic
-# JSON has no types here.
-
 from __future__ import annotations
 
 import json

@@ -1,8 +1,5 @@
 """The architecture of an encoder with a head for classes, as a folder's `config.json` describes it."""
 
-# pyright: basic
-# JSON has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Mapping

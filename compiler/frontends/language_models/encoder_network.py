@@ -1,8 +1,5 @@
 """The layers of an encoder with a head for classes, from codes to a score for each class."""
 
-# pyright: basic
-# names of ops by activation.
-
 from __future__ import annotations
 
 from compiler.build.program import Program

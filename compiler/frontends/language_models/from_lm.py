@@ -1,8 +1,5 @@
 """Import of a language model from a folder of Hugging Face's form."""
 
-# pyright: basic
-# JSON has no types here.
-
 from __future__ import annotations
 
 import json

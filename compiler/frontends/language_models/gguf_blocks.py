@@ -1,8 +1,5 @@
 """Tensors of GGUF files as arrays: the numbers that the blocks of each type stand for, as ggml widens them."""
 
-# pyright: basic
-# arrays have no types here.
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

@@ -1,8 +1,5 @@
 """A language model in a GGUF file: its architecture, and its weights by the names that folders have."""
 
-# pyright: basic
-# values have the types that the file says.
-
 from __future__ import annotations
 
 from collections.abc import Mapping

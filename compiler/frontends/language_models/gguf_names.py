@@ -4,9 +4,6 @@ Files of the architecture `llama` have the rows of queries and keys in another o
 rotated pairs side by side; GPT-2's products have outputs first, and Gemma's norms have 1 added.
 """
 
-# pyright: basic
-# arrays have no types here.
-
 from __future__ import annotations
 
 import re

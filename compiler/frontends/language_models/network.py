@@ -1,8 +1,5 @@
 """The layers of a language model, from codes to scores of the next code."""
 
-# pyright: basic
-# arrays have no types here.
-
 from __future__ import annotations
 
 from collections.abc import Callable

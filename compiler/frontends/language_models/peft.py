@@ -1,8 +1,5 @@
 """Adapters of a folder of PEFT, for a language model: which weights they are of, and their values."""
 
-# pyright: basic
-# arrays and JSON have no types here.
-
 from __future__ import annotations
 
 import re

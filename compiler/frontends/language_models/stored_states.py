@@ -1,8 +1,5 @@
 """The weights of a folder as states of a program: where they lie, as float32, or as codes of few bits."""
 
-# pyright: basic
-# arrays have no types here.
-
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence

@@ -1,8 +1,5 @@
 """The weights of a folder: tensors of its safetensors files, which stay where they are as far as they can."""
 
-# pyright: basic
-# arrays have no types here.
-
 from __future__ import annotations
 
 import os

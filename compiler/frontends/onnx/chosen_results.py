@@ -1,8 +1,5 @@
 """A graph with some of its results, and the nodes and inputs that these need."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,5 @@
 """Element types of ONNX by the names of NumPy."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Callable

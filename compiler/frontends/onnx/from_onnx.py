@@ -1,8 +1,5 @@
 """from_onnx: an ONNX file as a program that predicts what it predicts, and that can be trained."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 import os

@@ -1,8 +1,5 @@
 """Operators that ONNX itself defines by a body of simpler ones, for those that nobody maps."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

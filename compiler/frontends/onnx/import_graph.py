@@ -1,8 +1,5 @@
 """A graph of ONNX as a program: its inputs, its weights, its nodes and its results."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 import re
@@ -147,7 +144,7 @@ class Import:
         for name, count in rows.items():
             if name not in made:
                 raise CompileError(f"from_onnx: max_rows names {name!r}, which no node of the model makes")
-            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            if type(count) is not int or count < 1:
                 raise CompileError(f"from_onnx: max_rows={{{name!r}: {count!r}}} is no number of rows; give at least 1")
 
     def _declared(self) -> list[str]:

@@ -6,9 +6,6 @@ result, the result is float32. Its attributes are those of the node of floats, a
 `IntegerAverage` has its operands and its result in the same way.
 """
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Sequence

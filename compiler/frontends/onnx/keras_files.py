@@ -1,8 +1,5 @@
 """Peculiarities of layers of Keras in files of tf2onnx: second biases of zeros, folded batch normalisations."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from typing import Any, Final

@@ -1,8 +1,5 @@
 """A node of a graph while it is imported: its operands, its attributes, and what mappings make of them."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,5 @@
 """Operators of opsets before 7: their meaning changed for some, and `broadcast` with `axis` aligned operands."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from typing import Any, Final

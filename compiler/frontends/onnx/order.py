@@ -1,8 +1,5 @@
 """The order of nodes: each behind the nodes whose results it reads, which files of some exporters do not keep."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence

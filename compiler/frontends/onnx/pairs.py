@@ -1,8 +1,5 @@
 """Checks of QuantizeLinear and DequantizeLinear: scales and zero points that no codes belong to, and unequal pairs."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Sequence

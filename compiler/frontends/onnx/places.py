@@ -1,8 +1,5 @@
 """The line of the source that a node of a graph was exported from, where the exporter wrote it down."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from typing import Any

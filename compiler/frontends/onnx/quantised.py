@@ -9,9 +9,6 @@
 4. Nodes whose weights are no initialisers stay as they are, and are computed exactly and without gradients.
 """
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Sequence

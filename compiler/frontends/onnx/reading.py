@@ -1,8 +1,5 @@
 """An ONNX file as a checked message: one sentence for whatever is wrong with it, and no path out of its folder."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 import importlib

@@ -1,8 +1,5 @@
 """Floats of four and eight bits, which float32 carries and which are rounded where a node makes them."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from typing import Final, NamedTuple

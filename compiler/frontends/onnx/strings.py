@@ -1,8 +1,5 @@
 """Strings of a file: a program has their codes, which are positions in a list of all strings of the file."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 import json

@@ -1,8 +1,5 @@
 """Descriptions, metadata and original names of an ONNX file, stored in the program for a later export."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 import re

@@ -4,9 +4,6 @@ Both edit the graph before it is imported. A weight that several nodes read beco
 that is the copy of another, or its transposed copy, becomes a node that reads the other.
 """
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from typing import Any, Final

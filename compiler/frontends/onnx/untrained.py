@@ -1,8 +1,5 @@
 """Floats of a file that are not trained: a sentence that compares them with the weights, so that none is lost."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator

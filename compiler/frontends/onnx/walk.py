@@ -1,8 +1,5 @@
 """The walk over the nodes of a graph: constants are computed while importing, all others become ops."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 import re

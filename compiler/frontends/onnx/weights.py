@@ -12,9 +12,6 @@
 A file stores epsilons, scales and masks as it stores weights; these rules leave them out.
 """
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 import ast

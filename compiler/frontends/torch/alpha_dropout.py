@@ -4,12 +4,9 @@ It is computed from a dropout of ones: the result is 0 for an element that is le
 than 1 for a kept element. Klambauer et al., 2017.
 """
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -18,7 +15,7 @@ ALPHA: Final = 1.7580993408473766
 
 
 @contextmanager
-def kept_in_evaluation(torch: Any) -> Iterator[None]:
+def kept_in_evaluation(torch: Any) -> Generator[None]:
     """Let both alpha dropouts of torch.nn.functional leave their input as it is outside training."""
     functional = torch.nn.functional
     before = functional.alpha_dropout, functional.feature_alpha_dropout

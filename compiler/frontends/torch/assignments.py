@@ -4,12 +4,9 @@ torch.export keeps the first value of a buffer that a submodule assigns, as in `
 of Python for constants.
 """
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from typing import Any, Final
@@ -18,7 +15,7 @@ from compiler.errors import CompileError
 
 
 @contextmanager
-def written_buffers(torch: Any, module: Any) -> Iterator[Callable[[], None]]:
+def written_buffers(torch: Any, module: Any) -> Generator[Callable[[], None]]:
     """Let each call of a module end with writes of the buffers that it assigned; forget other assignments at the end.
 
     Yields a function that forgets them at once, so that the next call begins as the first did.

@@ -4,9 +4,6 @@ torch.export traces casts of each operand. prograd rounds operands of products w
 (`mixed="bfloat16"`), so the regions are traced without casts, and the import asks for mixed precision.
 """
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -4,9 +4,6 @@ A mask or a list of positions may depend on the size of a batch. So a constant i
 symbol. It is constant if it has equal elements along the axes of symbols, and the same for every size.
 """
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

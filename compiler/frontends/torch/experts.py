@@ -8,13 +8,10 @@ all rows instead, and shares of zero remove those that the router did not choose
 3. The hidden elements are multiplied by the shares. The second product, [experts * hidden, outputs], sums the experts.
 """
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -23,7 +20,7 @@ NAME: Final = "all_experts_of_prograd"
 
 
 @contextmanager
-def all_experts(torch: Any, module: Any) -> Iterator[None]:
+def all_experts(torch: Any, module: Any) -> Generator[None]:
     """Let the experts of a module of transformers compute all rows; other modules stay as they are."""
     loaded = sys.modules.get("transformers.integrations.moe")
     configurations = _configurations(module) if loaded is not None else []

@@ -1,8 +1,5 @@
 """torch.export of a module in both modes, down to the operators that the front end knows."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 import inspect

@@ -1,8 +1,5 @@
 """from_torch: a module of PyTorch, or an exported program, as a program that trains it."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
 import importlib
@@ -292,7 +289,7 @@ def _exported_already(
     _require_inputs(symbols, fed)
     made: dict[str, dict[int, str]] = {}
     for name in fed:
-        sizes = getattr(values.get(name), "shape", ())
+        sizes: Any = getattr(values.get(name), "shape", ())
         made[name] = dict(symbols.get(name, {}))
         for axis, size in enumerate(sizes):
             if not isinstance(size, int) and axis not in made[name]:

@@ -1,8 +1,5 @@
 """An exported graph, node by node, as ops of a program."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 import operator

@@ -4,9 +4,6 @@ An operator that only moves elements takes halves as they are. So does a product
 numbers is exact in float32, in which it is added up.
 """
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
 import importlib

@@ -1,8 +1,5 @@
 """An exported graph as a program: its placeholders, nodes, outputs and updates of buffers."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 import importlib

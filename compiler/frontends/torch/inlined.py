@@ -4,9 +4,6 @@
 constants alone determine, need that.
 """
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
 import operator

@@ -1,8 +1,5 @@
 """Messages of PyTorch: what it prints and logs beside the errors that it raises, and the sentences of these errors."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
 import logging
@@ -10,7 +7,7 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO, TextIOBase
 from pathlib import Path
@@ -38,7 +35,7 @@ class _WithoutTorch(TextIOBase):
 
     def write(self, text: str) -> int:
         """Write the text, unless a module of PyTorch calls."""
-        caller = str(sys._getframe(1).f_globals.get("__name__", ""))
+        caller = str(sys._getframe(1).f_globals.get("__name__", ""))  # pyright: ignore[reportPrivateUsage]: as above
         if caller.partition(".")[0] != "torch":
             self._stream.write(text)
         return len(text)
@@ -49,7 +46,7 @@ class _WithoutTorch(TextIOBase):
 
 
 @contextmanager
-def without_messages() -> Iterator[None]:
+def without_messages() -> Generator[None]:
     """Keep PyTorch from warning, from logging tracebacks, and from printing graphs, of errors that it raises as well.
 
     Text that the user's own code prints to standard error appears.
@@ -65,7 +62,7 @@ def without_messages() -> Iterator[None]:
 
 
 @contextmanager
-def without_text() -> Iterator[None]:
+def without_text() -> Generator[None]:
     """Leave out what the user's own code prints: it has appeared already."""
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
         yield

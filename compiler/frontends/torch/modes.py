@@ -5,12 +5,9 @@ evaluation has the module after module.eval(). Mostly they differ in flags of dr
 whose ops have an inference form; then one graph serves both. Otherwise both are walked, with shared states.
 """
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import zip_longest
 from typing import Any, Final
@@ -34,7 +31,7 @@ DRAWN: Final = "bernoulli"
 
 
 @contextmanager
-def in_evaluation(module: Any) -> Iterator[None]:
+def in_evaluation(module: Any) -> Generator[None]:
     """Put a module and its submodules into evaluation for a time."""
     before = {child: child.training for child in module.modules()}
     for child in before:

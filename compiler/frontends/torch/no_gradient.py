@@ -4,9 +4,6 @@
 2. Its results are detached, too: they may come from a buffer that the region writes.
 """
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Iterator

@@ -1,8 +1,5 @@
 """Questions about one node of an exported graph, and about its results."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Sequence

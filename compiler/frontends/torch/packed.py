@@ -5,12 +5,9 @@ and the lengths, recurrent layers call one operator with both, and `pad_packed_s
 lengths. The packed rows themselves, and steps as many as the longest row has, have no extent that a shape can state.
 """
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final
@@ -43,7 +40,7 @@ class Padded:
         self.rows, self.lengths, self._packed = rows, lengths, torch.nn.utils.rnn.PackedSequence
 
     @property
-    def __class__(self) -> Any:
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]: it is never set
         """The class for isinstance."""
         return self._packed
 
@@ -71,7 +68,7 @@ def _refused(what: str) -> CompileError:
 
 
 @contextmanager
-def kept_padded(torch: Any, module: Any) -> Iterator[None]:
+def kept_padded(torch: Any, module: Any) -> Generator[None]:
     """Let packed sequences keep their padding while a module with recurrent layers is exported."""
     layers = [torch.nn.RNN, torch.nn.GRU, torch.nn.LSTM]
     if not any(isinstance(child, tuple(layers)) for child in module.modules()):

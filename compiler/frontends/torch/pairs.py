@@ -4,9 +4,6 @@ An operator that moves elements, or is linear with real factors, is applied to b
 and transforms are in `operators/fourier.py`. Inputs, states and results of a program are real.
 """
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -7,9 +7,6 @@
 The nodes before the last one are imported as well; what nothing reads of them is removed by the compiler.
 """
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 import math

@@ -4,9 +4,6 @@ A program has no tensor of that shape. So pointwise operators and others that ke
 the left out ones are 1, or 0 for integers, and sums, means, losses and writes by the same mask count the picked ones.
 """
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

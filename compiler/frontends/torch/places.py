@@ -1,8 +1,5 @@
 """The place of a node of an exported graph: its module, and its line of the module's source."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from typing import Any

@@ -1,20 +1,17 @@
 """Functions of PyTorch that torch.export cannot trace, or only for one number of rows, written with others."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
 
 @contextmanager
-def replaced_functions(torch: Any) -> Iterator[None]:
+def replaced_functions(torch: Any) -> Generator[None]:
     """Replace the functions, and the methods of tensors with their names."""
-    table = {"take_along_dim": _take_along, "cov": _covariance, "corrcoef": _correlation}
+    table: dict[str, Callable[..., Any]] = {"take_along_dim": _take_along, "cov": _covariance, "corrcoef": _correlation}
     before = [(owner, name, getattr(owner, name)) for owner in (torch, torch.Tensor) for name in table]
     for owner, name, new in (
         (torch.linalg, "lstsq", _least_squares),

@@ -1,8 +1,5 @@
 """Symbols of an export: PyTorch's expressions of sizes as extents."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

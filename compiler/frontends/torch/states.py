@@ -4,9 +4,6 @@ A weight is stored as the operators that use it want it: filters [window, in, ou
 as for a table that is also a matrix of logits, it stays as it is in the module.
 """
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence

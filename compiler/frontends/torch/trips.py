@@ -5,9 +5,6 @@
 3. Such carries are computed by PyTorch, trip by trip, until the part is false: no loop makes more trips.
 """
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

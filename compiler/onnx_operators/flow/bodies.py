@@ -1,8 +1,5 @@
 """Branches and bodies: graphs within a node, read in the block that is being built."""
 
-# pyright: basic
-# onnx is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from typing import Any

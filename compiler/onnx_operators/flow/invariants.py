@@ -1,8 +1,5 @@
 """Carried values that a loop leaves unchanged, such as recurrent weights: its body reads them instead."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,5 @@
 """Conditions and loops of a program as nodes of ONNX."""
 
-# pyright: basic
-# onnx is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,8 +1,5 @@
 """Labels and scores of classifiers."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from typing import Any, Final

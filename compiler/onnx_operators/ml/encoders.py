@@ -1,8 +1,5 @@
 """Codes and ones of categories, and the dictionaries of classes that converters put behind classifiers."""
 
-# pyright: basic
-# onnx is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from typing import Any, Final

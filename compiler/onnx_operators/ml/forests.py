@@ -1,8 +1,5 @@
 """The nodes of a tree ensemble as arrays, of the attributes of three operators."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Sequence

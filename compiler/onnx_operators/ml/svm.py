@@ -1,8 +1,5 @@
 """Support vector machines: the scores of pairs of classes, their votes, and probabilities coupled from pairs."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from itertools import combinations

@@ -1,8 +1,5 @@
 """The predictions of tree ensembles: all trees take a step at once, as often as the deepest one has levels."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from typing import Any, Final

@@ -1,8 +1,5 @@
 """Bounds of the elements that a node makes of known operands, before it computes them."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -12,9 +12,6 @@ or a remainder follows sizes by steps: it is known if the trials agree in one fo
 What is not known is computed when the program runs.
 """
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Sequence

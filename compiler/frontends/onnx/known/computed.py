@@ -1,8 +1,5 @@
 """Nodes of known operands, computed by ONNX's evaluator while importing: for each trial of the symbols."""
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 import importlib

@@ -11,9 +11,6 @@ size as a factor in each is a multiple of that symbol.
 3. A trial and those behind it are left out where a node cannot be computed or would make many elements.
 """
 
-# pyright: basic
-# onnx is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence

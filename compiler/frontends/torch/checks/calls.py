@@ -5,12 +5,9 @@ same random numbers, so its results differ only if forward keeps something in Py
 list or the state of another generator.
 """
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, Final
 
@@ -97,7 +94,7 @@ class _Tensors:
 
 
 @contextmanager
-def kept_tensors(torch: Any, module: Any, graph: Any) -> Iterator[_Tensors]:
+def kept_tensors(torch: Any, module: Any, graph: Any) -> Generator[_Tensors]:
     """Yield the tensors of a module; at the end, give them and the plain attributes back.
 
     PyTorch compiles operators of control flow, which it cannot while writes are watched; then all tensors are copied.

@@ -5,9 +5,6 @@ conditions, which depend on its symbols. A condition that holds for a range of s
 refused.
 """
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
 import sys

@@ -4,9 +4,6 @@ PyTorch changes the elements and hands the gradient on as if nothing had been wr
 tensor with another gradient, so these writes are refused.
 """
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping

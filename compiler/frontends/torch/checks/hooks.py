@@ -1,12 +1,9 @@
 """Hooks of gradients, which torch.export drops: those of parameters, of modules, and of tensors in forward."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -19,13 +16,13 @@ REGISTERING: Final = ("register_hook", "register_post_accumulate_grad_hook")
 
 
 @contextmanager
-def noted_hooks(torch: Any, found: list[str]) -> Iterator[None]:
+def noted_hooks(torch: Any, found: list[str]) -> Generator[None]:
     """Add to `found` the hooks that forward registers for gradients of tensors, with their lines."""
     before = {name: getattr(torch.Tensor, name) for name in REGISTERING}
 
     def noting(name: str) -> Any:
         def register(tensor: Any, hook: Any) -> Any:
-            place = _line_of_user(sys._getframe(1))
+            place = _line_of_user(sys._getframe(1))  # pyright: ignore[reportPrivateUsage]: cheaper than inspect
             if place and torch.is_grad_enabled() and tensor.requires_grad:
                 found.append(f"{name} ({place})")
             return before[name](tensor, hook)

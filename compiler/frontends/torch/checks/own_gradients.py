@@ -1,12 +1,9 @@
 """Functions with gradients of their own (torch.autograd.Function), whose gradients torch.export drops."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +18,7 @@ OF_CONTROL_FLOW: Final = "torch._higher_order_ops."
 
 
 @contextmanager
-def noted_functions(torch: Any, found: set[type]) -> Iterator[None]:
+def noted_functions(torch: Any, found: set[type]) -> Generator[None]:
     """Add to `found` the classes of functions that are applied to tensors with gradients.
 
     Reentrant checkpoints of activations are among them: their forward pass records no gradients.

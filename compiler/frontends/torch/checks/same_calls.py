@@ -3,9 +3,6 @@
 Most transformers without dropout do, and an export takes far longer than a call.
 """
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
 from importlib import import_module

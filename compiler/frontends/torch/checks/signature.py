@@ -1,8 +1,5 @@
 """The signature of an exported graph: each entry is understood or refused."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Mapping

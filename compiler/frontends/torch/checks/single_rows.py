@@ -4,9 +4,6 @@ Python code may ask for a size of 1, and `squeeze` drops such an axis. So the mo
 called with one row of the examples.
 """
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -4,9 +4,6 @@ A window of 4096 positions excludes nothing from the trials, so `positions < 409
 holds only up to the size that reaches the threshold.
 """
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence

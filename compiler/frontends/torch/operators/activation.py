@@ -1,8 +1,5 @@
 """Activation functions."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from typing import Final

@@ -1,8 +1,5 @@
 """Attention, which stays one operator."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 import math

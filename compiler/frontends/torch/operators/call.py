@@ -1,12 +1,10 @@
 """The call of an ATen operator that is being imported, and what its mapping needs besides the operands."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from compiler.frontends.arranged import Arranged, arranged, plain, pointwise
@@ -110,14 +108,8 @@ def common_dtype(*operands: Operand) -> str:
     """Return the dtype that PyTorch compares tensors and numbers in."""
     tensors = [x.dtype for x in operands if isinstance(x, Arranged)]
     ranked = max(tensors, key=_RANKS.index)
-    fractions = any(
-        not isinstance(x, Arranged) and isinstance(x, float) and x != int(x) for x in operands if _is_finite(x)
-    )
+    fractions = any(isinstance(x, float) and isfinite(x) and not x.is_integer() for x in operands)
     return "float32" if fractions and ranked not in FLOATS else ranked
-
-
-def _is_finite(x: Operand) -> bool:
-    return not isinstance(x, float) or x - x == 0
 
 
 _RANKS = ("bool", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64")

@@ -1,8 +1,5 @@
 """Functions that are composed of a few ops: stacks, tiles, masked scatters, contractions, shifts and signs."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 import math

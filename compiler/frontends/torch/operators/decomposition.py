@@ -1,8 +1,5 @@
 """Linear algebra of square matrices: solutions, factors, inverses, determinants, exponentials, reflections."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 import math

@@ -1,8 +1,5 @@
 """Filled tensors whose extents are symbols; torch.export's others are constants."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from typing import Any, Final

@@ -1,8 +1,5 @@
 """Complex numbers and Fourier transforms, which are products with matrices of cosines and sines."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 import math

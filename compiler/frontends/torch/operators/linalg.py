@@ -1,8 +1,5 @@
 """Products of matrices: linear layers, matmul in all its ranks."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from typing import Any, Final

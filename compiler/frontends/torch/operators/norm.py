@@ -1,8 +1,5 @@
 """Normalisation and softmax."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

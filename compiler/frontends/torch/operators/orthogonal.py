@@ -1,8 +1,5 @@
 """QR, singular values, eigenvalues of symmetric matrices, pseudo-inverses."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 import sys

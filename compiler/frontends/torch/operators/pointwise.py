@@ -1,8 +1,5 @@
 """Pointwise operators: arithmetic, comparisons, functions, choice, casts."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 import math
@@ -149,6 +146,13 @@ def _both(name: str, mapping: Mapping, forms: str = "Tensor Scalar") -> dict[str
     return {f"aten.{name}.{form}": mapping for form in forms.split()}
 
 
+FUNCTIONS: Final = (
+    ops.neg, ops.abs, ops.square, ops.sqrt, ops.rsqrt, ops.reciprocal, ops.exp, ops.exp2, ops.expm1, ops.log,
+    ops.log2, ops.log1p, ops.sin, ops.cos, ops.tan, ops.asin, ops.acos, ops.atan, ops.sinh, ops.cosh, ops.asinh,
+    ops.acosh, ops.atanh, ops.erf, ops.erfc, ops.lgamma, ops.digamma, ops.sign, ops.isnan, ops.isinf, ops.isfinite,
+)  # fmt: skip
+"""Functions of one tensor that have the same name in ATen."""
+
 OPERATORS: Final[dict[str, Mapping]] = {
     **_both("add", _add),
     **_both("sub", _sub),
@@ -199,42 +203,12 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.lerp.Tensor": lambda call, a, b, weight: pointwise(ops.lerp, a, b, weight),
     "aten.addcmul.default": _addcmul,
     "aten.addcdiv.default": _addcdiv,
-    "aten.neg.default": unary(ops.neg),
-    "aten.abs.default": unary(ops.abs),
-    "aten.square.default": unary(ops.square),
-    "aten.sqrt.default": unary(ops.sqrt),
-    "aten.rsqrt.default": unary(ops.rsqrt),
-    "aten.reciprocal.default": unary(ops.reciprocal),
-    "aten.exp.default": unary(ops.exp),
-    "aten.exp2.default": unary(ops.exp2),
-    "aten.expm1.default": unary(ops.expm1),
-    "aten.log.default": unary(ops.log),
-    "aten.log2.default": unary(ops.log2),
-    "aten.log1p.default": unary(ops.log1p),
-    "aten.sin.default": unary(ops.sin),
-    "aten.cos.default": unary(ops.cos),
-    "aten.tan.default": unary(ops.tan),
-    "aten.asin.default": unary(ops.asin),
-    "aten.acos.default": unary(ops.acos),
-    "aten.atan.default": unary(ops.atan),
-    "aten.sinh.default": unary(ops.sinh),
-    "aten.cosh.default": unary(ops.cosh),
-    "aten.asinh.default": unary(ops.asinh),
-    "aten.acosh.default": unary(ops.acosh),
-    "aten.atanh.default": unary(ops.atanh),
-    "aten.erf.default": unary(ops.erf),
-    "aten.erfc.default": unary(ops.erfc),
-    "aten.lgamma.default": unary(ops.lgamma),
-    "aten.digamma.default": unary(ops.digamma),
-    "aten.sign.default": unary(ops.sign),
+    **{f"aten.{function.name}.default": unary(function) for function in FUNCTIONS},
     "aten.sgn.default": unary(ops.sign),
     "aten.floor.default": _rounded(ops.floor),
     "aten.ceil.default": _rounded(ops.ceil),
     "aten.round.default": _rounded(ops.round),
     "aten.trunc.default": _rounded(ops.trunc),
-    "aten.isnan.default": unary(ops.isnan),
-    "aten.isinf.default": unary(ops.isinf),
-    "aten.isfinite.default": unary(ops.isfinite),
     "aten.isposinf.default": unary(lambda v: ops.equal(v, math.inf)),
     "aten.isneginf.default": unary(lambda v: ops.equal(v, -math.inf)),
     "aten.logit.default": _logit,

@@ -1,8 +1,5 @@
 """Elements by their positions: rolls, flips, windows, strided views."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 import math
@@ -22,7 +19,7 @@ MAX_TAPS: Final = 32
 """Elements of a window that are slices of the whole axis; those of longer windows are gathered."""
 
 
-def _roll(call: Call, x: Arranged, shifts: Sequence[int], dims: Sequence[int] = ()) -> Arranged:
+def _roll(call: Call, x: Arranged, shifts: Sequence[Any], dims: Sequence[int] = ()) -> Arranged:
     if not dims:
         flat = viewed(x, (Extent(count_of(x)),))
         return viewed(arranged(ops.roll(plain(flat), shifts=(int(shifts[0]),), axis=(0,))), x.shape)

@@ -1,8 +1,5 @@
 """Random numbers: all are drawn from counted streams, and none outside training where PyTorch draws none."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from typing import Any, Final

@@ -3,9 +3,6 @@
 Each chooses its operand before it divides: a gradient through a hidden 0 / 0 would be no number.
 """
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 import math

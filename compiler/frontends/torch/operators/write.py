@@ -1,8 +1,5 @@
 """Writes into parts of tensors: slices, single positions, whole tensors."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 import struct

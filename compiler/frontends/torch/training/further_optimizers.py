@@ -4,9 +4,6 @@ Each function takes a group, the rate, the decay, and the axes of PyTorch in the
 an imported weight is stored with other axes than its module's.
 """
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
 import math

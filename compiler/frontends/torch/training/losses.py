@@ -1,8 +1,5 @@
 """Losses of torch.nn as ops, with an input for the target."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 import math

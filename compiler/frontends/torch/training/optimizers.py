@@ -1,8 +1,5 @@
 """Optimizers of torch.optim with their groups of parameters."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here, nor have the lambdas of a table.
-
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,12 +1,9 @@
 """Losses that the table of losses lacks: exported with the module, with an example of the target among its inputs."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -34,7 +31,7 @@ def loss_of(loss: Any, is_inside: bool) -> Any:
 
 
 @contextmanager
-def with_loss(torch: Any, module: Any, loss: Any, is_inside: bool) -> Iterator[None]:
+def with_loss(torch: Any, module: Any, loss: Any, is_inside: bool) -> Generator[None]:
     """Let the forward of a module take a target as well, and return its loss beside the results, if that is inside.
 
     Raises CompileError for a loss that is no function, or has parameters.
@@ -80,11 +77,11 @@ def _both(torch: Any, forward: Any, loss: Any) -> Any:
 
 
 def _require_loss(torch: Any, loss: Any, signature: inspect.Signature) -> None:
-    if not callable(loss):
-        raise CompileError(f"from_torch: loss={loss!r} is no function of the module's result and a target")
     if isinstance(loss, torch.nn.Module) and any(True for _ in loss.parameters()):
         raise CompileError(
             f"from_torch: the loss {type(loss).__name__} has parameters of its own; call it inside the module"
         )
+    if not callable(loss):
+        raise CompileError(f"from_torch: loss={loss!r} is no function of the module's result and a target")
     if any(each.kind.name == "VAR_POSITIONAL" for each in signature.parameters.values()):
         raise CompileError("from_torch: forward(*args) takes no target by name; give its arguments names")

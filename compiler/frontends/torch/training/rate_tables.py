@@ -1,8 +1,5 @@
 """Tables of rates: schedulers that call a function of Python at each step are evaluated for the steps of a run."""
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
 import importlib

@@ -4,9 +4,6 @@ A scheduler becomes the closed form of its recursion. A form is a function of th
 began, a rank-0 float64 tensor.
 """
 
-# pyright: basic
-# PyTorch is imported by name and has no types here.
-
 from __future__ import annotations
 
 import math
