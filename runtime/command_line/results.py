@@ -95,15 +95,13 @@ def _engine(fields: Mapping[str, object]) -> str:
         words.append(f"{fields['threads']} thread{'' if fields['threads'] == 1 else 's'}")
     if "native" in fields:
         words.append(f"not native: {str(fields['native']).replace('_', ' ')}")
-    if fields.get("math", "exact") != "exact":
-        words.append(f"math {fields['math']}")
     return sentence(", ".join(filter(None, words)))
 
 
 _GROUPS: Final = {
     "wall": "time",
     **dict.fromkeys(("arena", "spill", "state", "rss", "peak"), "memory"),
-    **dict.fromkeys(("engine", "instructions", "native", "threads", "math"), "engine"),
+    **dict.fromkeys(("engine", "instructions", "native", "threads"), "engine"),
 }
 """The row of a table that a field belongs to, unless it is a row of its own."""
 

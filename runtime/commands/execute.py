@@ -571,6 +571,5 @@ def _common_fields(options: argparse.Namespace, run: Run, seconds: float) -> Fie
         ("rss", peak_rss()),
         *engine_fields(run),
         ("threads", run.session.threads),
-        ("math", run.session.engine.math),
         ("state_sha256", run.states.sha256()),
     ]

@@ -17,7 +17,6 @@ def loaded_run(options: argparse.Namespace, *, check_nan: bool = False, memory: 
     return load(
         options.program,
         engine=options.engine,
-        math=options.math,
         threads=options.threads,
         schedule=options.schedule,
         seed=options.seed,

@@ -63,7 +63,7 @@ def ask_the_same(options: argparse.Namespace, record: RunRecord) -> None:
             f"the recorded run was computed by the engine {record.engine!r}, and hashes are compared within one "
             f"engine; leave --engine {options.engine} out"
         )
-    options.engine, options.math = with_instructions(record.engine, record.machine.get("instructions", "")), record.math
+    options.engine = with_instructions(record.engine, record.machine.get("instructions", ""))
     options.entry, options.seed = record.entry, record.seed
     options.settings = [_setting(options.recorded, name, value) for name, value in record.settings.items()]
     options.steps, options.split = record.steps or None, record.split or None

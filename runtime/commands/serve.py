@@ -153,5 +153,4 @@ def _said(run: Run, entry: str) -> dict[str, object]:
         "program_sha256": run.sha256,
         "state_sha256": run.states.sha256(),
         "engine": engine.name,
-        "math": engine.math,
     }

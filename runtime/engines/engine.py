@@ -26,7 +26,6 @@ from runtime.entries import BoundEntry
 from runtime.errors import UsageError
 from runtime.memory.limit import NO_LIMIT, MemoryLimit
 
-MathName = Literal["exact"]
 ScheduleName = Literal["fifo", "parallel"]
 
 
@@ -52,7 +51,6 @@ class EngineOptions(NamedTuple):
     """Options of an engine.
 
     Attributes:
-        math: "exact" computes as the program says.
         threads: number of threads that compute; the results do not depend on it.
         schedule: "fifo" keeps the order of the op list on one thread; "parallel" starts ops when inputs are ready.
             The default is parallel for more than one thread.
@@ -62,7 +60,6 @@ class EngineOptions(NamedTuple):
         memory: account that is asked before every large allocation.
     """
 
-    math: MathName = "exact"
     threads: int = 1
     schedule: ScheduleName | None = None
     check_nan: bool = False
@@ -241,11 +238,6 @@ class Engine(Views, Protocol):
     @property
     def name(self) -> str:
         """The name of the engine in `--engine`, result lines and records."""
-        ...
-
-    @property
-    def math(self) -> str:
-        """The arithmetic of the engine; states are compared bit for bit only where name and arithmetic are equal."""
         ...
 
     @property

@@ -15,7 +15,7 @@ from prograd_proto.files import load as load_program
 from prograd_proto.spelling import closest, no_attribute
 from runtime.blas import use_one_thread
 from runtime.dtypes import Array
-from runtime.engines.engine import EngineOptions, MathName, ScheduleName
+from runtime.engines.engine import EngineOptions, ScheduleName
 from runtime.errors import DataError, UsageError
 from runtime.files.output import require_form
 from runtime.memory.limit import PARSED_BYTES_RATIO, MemoryLimit
@@ -96,7 +96,6 @@ class Run:
             the folder.
         folder: folder of the files that the program names.
         engine: name of the engine; by default "native" where it is installed and runs here, else "reference".
-        math: "exact" computes as the program says.
         threads: number of threads that run ops, by default at most one for each core of the process; the results do
             not depend on it.
         schedule: "fifo" keeps the order of the op list on one thread, "parallel" starts ops when inputs are ready.
@@ -124,7 +123,6 @@ class Run:
         folder: Path_ = ".",
         *,
         engine: EngineName | None = None,
-        math: MathName = "exact",
         threads: int | None = None,
         schedule: ScheduleName | None = None,
         seed: int | None = None,
@@ -159,7 +157,6 @@ class Run:
         self._folder = os.path.abspath(folder)
         self._options: dict[str, Any] = {
             "engine": engine,
-            "math": math,
             "threads": threads,
             "schedule": schedule,
             "check_nan": check_nan,
@@ -167,7 +164,7 @@ class Run:
             "spill": spill,
             "data": data,
         }
-        options = EngineOptions(math, threads, schedule, check_nan, None if spill is None else Path(spill), memory)
+        options = EngineOptions(threads, schedule, check_nan, None if spill is None else Path(spill), memory)
         rows = None if data is None else Path(data)
         self.session = Session(program, Path(folder), engine, options, rows, group)
         self.session.missing_rows = missing

@@ -37,7 +37,6 @@ class RunRecord:
         feeds: by name, the SHA-256 of a file after "@", or a JSON value.
         resumed: True if it continued from a checkpoint, whose own beginning the record does not know.
         engine: name of the engine.
-        math: arithmetic of the engine.
         state_sha256: hash of all states at the end.
         machine: result of `this_machine`.
         settings: numbers with all their digits by name; older records have none.
@@ -53,7 +52,6 @@ class RunRecord:
     feeds: dict[str, str]
     resumed: bool
     engine: str
-    math: str
     state_sha256: str
     machine: dict[str, str]
     settings: dict[str, str] = field(default_factory=dict[str, str])

@@ -34,7 +34,7 @@ def test_execute_trains_evaluates_and_ends_with_one_result_line(folder, capsys):
     assert (code, len(out)) == (0, 1)
     result = fields(out[0])
     assert list(result)[:2] == ["entry", "steps"]
-    assert list(result)[-8:] == ["wall", "arena", "state", "rss", "engine", "threads", "math", "state_sha256"]
+    assert list(result)[-7:] == ["wall", "arena", "state", "rss", "engine", "threads", "state_sha256"]
     assert {"loss", "evaluate.loss", "evaluate.mean"} <= result.keys()
     assert re.fullmatch("[0-9a-f]{64}", result["state_sha256"])
     assert "epoch 3" in err

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from aarch64 import run
 
-LINE = "OK entry=train steps=1 engine=native instructions=neon math=exact state_sha256="
+LINE = "OK entry=train steps=1 engine=native instructions=neon state_sha256="
 
 
 def python(folder: Path, said: str, code: int = 0) -> Path:

@@ -26,7 +26,7 @@ from runtime.errors import NonFinite
 
 
 class OtherEngine:
-    name, math, instructions = "other", "exact", ""
+    name, instructions = "other", ""
 
     def __init__(self, program: pb.ProgramDesc, options: EngineOptions) -> None:
         self.program, self.options, self.threads = program, options, options.threads

@@ -228,7 +228,6 @@ def test_predicting_with_several_feeds_wants_them_by_name(run):
             "native.amx, native.amx_int8, native.avx512_bf16, native.avx512_vnni, native.avx512, "
             "native.avx_vnni, native.avx2, native.sse2, native.neon_dotprod, native.neon",
         ),
-        ({"math": "fast"}, "the engine 'reference' has the math 'exact', not 'fast'"),
         ({"threads": 0}, "threads=0: a run takes at least one thread"),
     ],
 )

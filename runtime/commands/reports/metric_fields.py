@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from runtime.runs.run import Run
 
 RUNTIME_FIELDS: Final = frozenset(
-    "entry steps wall arena spill state rss engine instructions native threads math state_sha256".split()  # noqa: SIM905 - a list of words
+    "entry steps wall arena spill state rss engine instructions native threads state_sha256".split()  # noqa: SIM905 - a list of words
 )
 """Names of the fields of the result line that belong to the runtime, not to the program's metrics."""
 

@@ -32,7 +32,6 @@ def record_of(options: argparse.Namespace, run: Run, fields: Mapping[str, object
         feeds=dict(_fed(text) for text in options.feed),
         resumed=bool(options.resume),
         engine=run.session.engine.name,
-        math=run.session.engine.math,
         settings={name: repr(number) for name, number in run.settings.items()},
         state_sha256=str(fields["state_sha256"]),
         machine=this_machine(run.session.engine.instructions),

@@ -63,7 +63,6 @@ SPILL_DIR = Option(
     passed=True,
 )
 ENGINE = Option(f"--engine {one_word(ENGINES)}", "engine that computes the steps", engine, passed=True)
-MATH = Option("--math {exact}", "arithmetic; exact computes as the program says", default="exact", passed=True)
 MPI = Option("--mpi", "share the run with the other processes that mpiexec or srun started; changes no result")
 ZERO = Option(
     "--zero",
@@ -161,7 +160,7 @@ HIDDEN_LOG_FORMAT = LOG_FORMAT._replace(help="")  # of verbs that report nothing
 JSON = Option("--json", "print one JSON object instead of tables")
 
 LENGTH = (ENTRY, STEPS, EPOCHS, SEED)
-HOW = (THREADS, SCHEDULE, SPILL_DIR, ENGINE, MATH)
+HOW = (THREADS, SCHEDULE, SPILL_DIR, ENGINE)
 RANKS = (MPI, ZERO, COLLECTIVE_TIMEOUT)
 ROWS = ("input rows", DATA, SPLIT, FEED)
 STATES = (LOAD, ONLY, RENAME, LAYOUT)

@@ -26,7 +26,7 @@ from runtime.engines.native.step import bind_code
 from runtime.engines.native.step_code import StepCode, StepOptions, step_options
 from runtime.engines.workspace_memory import WorkspaceMemory
 from runtime.entries import BoundEntry
-from runtime.errors import ResourceLimit, UsageError
+from runtime.errors import ResourceLimit
 from runtime.memory.limit import MemoryLimit
 from runtime.philox import use_random_bits_by
 from runtime.usable_cores import DefaultThreads
@@ -64,20 +64,16 @@ class NativeEngine:
     """See `runtime.engines.engine.Engine`."""
 
     name = "native"
-    math = "exact"
 
     def __init__(self, program: pb.ProgramDesc, options: EngineOptions, instructions: str = "") -> None:
         """Generate code for the best instruction set of this machine, or for `instructions`.
 
-        Raises Unavailable where nothing can be compiled, UsageError for an option that it lacks, ResourceLimit where
-        there is too little memory to compile.
+        Raises Unavailable where nothing can be compiled, ResourceLimit where there is too little memory to compile.
         """
         jit.require_available()
         options.memory.take_of_process(COMPILER_BYTES, "LLVM, which compiles it,")
         if not jit.has_address_space():
             raise ResourceLimit(jit.TOO_LITTLE_ADDRESS_SPACE)
-        if options.math != "exact":
-            raise UsageError(f"the engine 'native' does not have the math {options.math!r}; use the engine 'reference'")
         self._program = program
         self._options = options
         self._target = this_machine(instructions)

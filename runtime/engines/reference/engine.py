@@ -21,13 +21,9 @@ class ReferenceEngine:
     """The reference engine; see `runtime.engines.engine.Engine`."""
 
     name = "reference"
-    math = "exact"
     instructions = ""  # NumPy's BLAS chooses the instruction set
 
     def __init__(self, program: pb.ProgramDesc, options: EngineOptions) -> None:
-        """Keep the program and the options; raise UsageError for an arithmetic that this engine does not have."""
-        if options.math != self.math:
-            raise UsageError(f"the engine 'reference' has the math 'exact', not {options.math!r}")
         if is_limited():
             take_buffer()
         self._program = program
