@@ -18,7 +18,6 @@ def loaded_run(options: argparse.Namespace, *, check_nan: bool = False, memory: 
         options.program,
         engine=options.engine,
         threads=options.threads,
-        schedule=options.schedule,
         seed=options.seed,
         data=options.data,
         settings=chosen_settings(options.settings),

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from prograd_proto.wording import as_asked
 from runtime.dtypes import Array
@@ -25,8 +25,6 @@ from runtime.engines.parts import Buffer, Part, Spell, TimeInBlocks
 from runtime.entries import BoundEntry
 from runtime.errors import UsageError
 from runtime.memory.limit import NO_LIMIT, MemoryLimit
-
-ScheduleName = Literal["fifo", "parallel"]
 
 
 def no_folder() -> UsageError:
@@ -52,8 +50,6 @@ class EngineOptions(NamedTuple):
 
     Attributes:
         threads: number of threads that compute; the results do not depend on it.
-        schedule: "fifo" keeps the order of the op list on one thread; "parallel" starts ops when inputs are ready.
-            The default is parallel for more than one thread.
         check_nan: True if a step raises NonFinite for the first op of the list whose output has NaN or Inf. The error
             describes the op's inputs and holds the step. States and feeds are restored to their values before the step.
         spill: folder for a file beside the arena.
@@ -61,7 +57,6 @@ class EngineOptions(NamedTuple):
     """
 
     threads: int = 1
-    schedule: ScheduleName | None = None
     check_nan: bool = False
     spill: Path | None = None
     memory: MemoryLimit = NO_LIMIT

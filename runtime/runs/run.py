@@ -15,7 +15,7 @@ from prograd_proto.files import load as load_program
 from prograd_proto.spelling import closest, no_attribute
 from runtime.blas import use_one_thread
 from runtime.dtypes import Array
-from runtime.engines.engine import EngineOptions, ScheduleName
+from runtime.engines.engine import EngineOptions
 from runtime.errors import DataError, UsageError
 from runtime.files.output import require_form
 from runtime.memory.limit import PARSED_BYTES_RATIO, MemoryLimit
@@ -98,7 +98,6 @@ class Run:
         engine: name of the engine; by default "native" where it is installed and runs here, else "reference".
         threads: number of threads that run ops, by default at most one for each core of the process; the results do
             not depend on it.
-        schedule: "fifo" keeps the order of the op list on one thread, "parallel" starts ops when inputs are ready.
         seed: seed in place of the program's.
         check_nan: check every output of every op, and raise NonFinite at the first NaN or Inf; its `step` is the
             argument of `write_reproducer`. Copies of the states that a step changes count for `max_memory`.
@@ -124,7 +123,6 @@ class Run:
         *,
         engine: EngineName | None = None,
         threads: int | None = None,
-        schedule: ScheduleName | None = None,
         seed: int | None = None,
         check_nan: bool = False,
         max_memory: int | MemoryLimit | None = None,
@@ -158,13 +156,12 @@ class Run:
         self._options: dict[str, Any] = {
             "engine": engine,
             "threads": threads,
-            "schedule": schedule,
             "check_nan": check_nan,
             "max_memory": max_memory,
             "spill": spill,
             "data": data,
         }
-        options = EngineOptions(threads, schedule, check_nan, None if spill is None else Path(spill), memory)
+        options = EngineOptions(threads, check_nan, None if spill is None else Path(spill), memory)
         rows = None if data is None else Path(data)
         self.session = Session(program, Path(folder), engine, options, rows, group)
         self.session.missing_rows = missing

@@ -204,10 +204,7 @@ MISTYPED = [
     (["--rtol", "-1"], "argument --rtol: '-1' is not a tolerance"),
     (["--max-time", "nan"], "argument --max-time: 'nan' is not a time as 90, 1.5min, 2h or 500ms"),
     (["--max-memory", "64MX"], "argument --max-memory: '64MX' is not a size as 1.5MiB, 1GB or 1000000"),
-    (
-        ["--schedule", "paralel"],
-        "argument --schedule: 'paralel' is not one of fifo, parallel; did you mean 'parallel'?",
-    ),
+    (["--log-format", "jsn"], "argument --log-format: 'jsn' is not one of text, json; did you mean 'json'?"),
     (
         ["--engine", "gpu"],
         "argument --engine: 'gpu' is not one of reference, native, "

@@ -172,13 +172,10 @@ def test_execute_moves_tensors_to_a_file_and_says_how_large_it_is(folder, capsys
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("threads", [2, 3])
-@pytest.mark.parametrize("schedule", ["fifo", "parallel"])
-def test_no_schedule_changes_a_bit(folder, capsys, threads: int, schedule: str):
-    more = ["--threads", threads, "--schedule", schedule]
-    assert hash_of(run(capsys, "execute", SPILLED, "-q", "--spill-dir", "disk", *more)) == hash_of(
-        run(capsys, "execute", PLAIN, "-q")
-    )
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_threads_change_no_bit(folder, capsys, threads: int):
+    spilled = run(capsys, "execute", SPILLED, "-q", "--spill-dir", "disk", "--threads", threads)
+    assert hash_of(spilled) == hash_of(run(capsys, "execute", PLAIN, "-q"))
 
 
 NO_FOLDER = "the program moves values to a file and back; name a folder for it, by --spill-dir DIR"

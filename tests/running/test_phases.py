@@ -15,10 +15,8 @@ from subjects.steps import Oracle, Stepper, same_bits
 
 from compiler import Program, constant, ops
 from prograd_proto import program_pb2 as pb
-from runtime.engines.reference.threads.in_order import InOrder
 from runtime.engines.reference.threads.in_phases import InPhases
 from runtime.errors import ExecutionError, OutOfTime
-from runtime.runs.run import Run
 from runtime.step.phases import LARGE, shared_phases
 
 ROOMY = pb.MemoryPlan(arena_bytes=1 << 40)
@@ -288,16 +286,6 @@ def test_hazards_on_states_scratch_and_random_numbers_hold_on_threads(build, thr
         same_bits(other.snapshot(), fifo.snapshot())
     assert threads_of(other) > 1
     other.executor.close()
-
-
-def test_fifo_is_one_thread_whatever_their_number():
-    before = set(threading.enumerate())
-    compiled = wide().compile()
-    run = Run(compiled.desc, threads=4, schedule="fifo")
-    for _ in range(2):
-        run.step({"x": np.ones((17, 5), "float32")})
-    assert isinstance(run.session.workspaces.executor(run.session.bindings("train")[0])._way, InOrder)
-    assert set(threading.enumerate()) <= before  # those of earlier tests may end
 
 
 def test_a_program_of_small_ops_needs_no_threads():

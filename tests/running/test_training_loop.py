@@ -235,7 +235,7 @@ def test_a_run_that_was_trained_to_its_end_has_nothing_more_to_do(tmp_path):
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_change_no_bit(tmp_path, threads):
     path = save(rich(), tmp_path)
-    one, many = runtime.load(path), runtime.load(path, threads=threads, schedule="parallel")
+    one, many = runtime.load(path), runtime.load(path, threads=threads)
     list(one.events())
     list(many.events())
     many.close()

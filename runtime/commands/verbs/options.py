@@ -50,11 +50,6 @@ THREADS = Option(
     default="auto",
     passed=True,
 )
-SCHEDULE = Option(
-    "--schedule {fifo,parallel}",
-    "run ops in the order of the list, or when their inputs are ready; default parallel with several threads",
-    passed=True,
-)
 SPILL_DIR = Option(
     "--spill-dir DIR",
     "folder on a disk for spilled values; programs of `compiler plan --spill` need it",
@@ -160,7 +155,7 @@ HIDDEN_LOG_FORMAT = LOG_FORMAT._replace(help="")  # of verbs that report nothing
 JSON = Option("--json", "print one JSON object instead of tables")
 
 LENGTH = (ENTRY, STEPS, EPOCHS, SEED)
-HOW = (THREADS, SCHEDULE, SPILL_DIR, ENGINE)
+HOW = (THREADS, SPILL_DIR, ENGINE)
 RANKS = (MPI, ZERO, COLLECTIVE_TIMEOUT)
 ROWS = ("input rows", DATA, SPLIT, FEED)
 STATES = (LOAD, ONLY, RENAME, LAYOUT)

@@ -33,7 +33,7 @@ class ReferenceEngine:
     def needs(self, bound: BoundEntry) -> Footprint:
         """Return the bytes of the step as it would be placed now."""
         block = BlockAnalysis(bound.block, BlockAnalyses(self._program).__getitem__)
-        ways = phases_of(block, 1 if self._options.schedule == "fifo" else self.threads)
+        ways = phases_of(block, self.threads)
         places = places_within(block, REFERENCE, bound.plan, ways=ways)
         return Footprint(places.arena_bytes, places.file_bytes)
 

@@ -18,8 +18,7 @@ class ReferenceWorkspace:
 
     def __init__(self, program: pb.ProgramDesc, options: EngineOptions) -> None:
         self._program = program
-        threads = 1 if options.schedule == "fifo" else options.threads
-        self._manner = Manner(threads, check_nan=options.check_nan)
+        self._manner = Manner(options.threads, check_nan=options.check_nan)
         self._memory = WorkspaceMemory(options.memory, options.spill)
         self._executors: list[ReferenceExecutor] = []
 
