@@ -50,7 +50,9 @@ def main():
     parser.add_argument("--seconds", type=float, default=20.0, help="at most, for each program; default 20")
     options = parser.parse_args()
     use_one_thread()
-    lines = [["program", "ops", "one thread ms", "two threads ms", "times faster", "with room ms", "times faster", "rounds"]]
+    lines = [
+        ["program", "ops", "one thread ms", "two threads ms", "times faster", "with room ms", "times faster", "rounds"]
+    ]
     lines[0].append("target")
     for name, compiled, entry, repeat, target in programs():
         if options.only not in name:

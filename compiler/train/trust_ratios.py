@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod, sqrt
 
 from compiler.train.clipping import Clip
@@ -84,23 +84,23 @@ def adafactor(
     epsilon1: float | None = None,
     epsilon2: float = 1e-3,
     limit: float = 1.0,
+    axes: tuple[int, int] = (-1, -2),
     decay: Number = 0.0,
     clip: Clip | None = None,
 ) -> Optimizer:
     """Return steps relative to the parameter, by sums of squares of rows and columns: Shazeer and Stern, 2018.
 
     The formulas are those of PyTorch's Adafactor; decay is decoupled. `epsilon1` defaults to that of the parameter's
-    dtype. `limit` is the largest root mean square of a step before it is scaled.
+    dtype. `limit` is the largest root mean square of a step before it is scaled. `axes` are the axis along which a row
+    lies, and that of a column.
     """
 
     def slots(type: TensorType) -> Sequence[Slot]:
-        if len(type.shape) < 2:
+        rank = len(type.shape)
+        if rank < 2:
             return [Slot("v")]
-        *batch, rows, columns = type.shape
-        return [
-            Slot("row", 0.0, lambda type: TensorType(type.dtype, (*batch, rows, 1))),
-            Slot("column", 0.0, lambda type: TensorType(type.dtype, (*batch, 1, columns))),
-        ]
+        names = zip(("row", "column"), axes, strict=True)
+        return [Slot(name, 0.0, _with_one(axis % rank)) for name, axis in names]
 
     def update(w: Value, dw: Value, *more: Value, decay: float) -> list[Value]:
         *kept, rate, step = more
@@ -109,7 +109,7 @@ def adafactor(
         t = ops.cast(step + 1, dtype=w.dtype)
         relative = ops.minimum(rate, ops.rsqrt(t))
         size = ops.maximum(_norm(w) / count, epsilon2) * relative
-        estimate, new = _second_moment(dw, kept, t**beta2_decay, least)
+        estimate, new = _second_moment(dw, kept, axes, t**beta2_decay, least)
         direction = ops.rsqrt(ops.maximum(estimate, least * least)) * dw
         size = size / ops.maximum(_norm(direction) / (count * limit), 1.0)
         shrunk = w * (1.0 - rate * decay) if isinstance(decay, Value) or decay else w
@@ -118,16 +118,23 @@ def adafactor(
     return Optimizer(update, slots, as_schedule(rate), decay, {}, True, clip, "by itself")
 
 
-def _second_moment(dw: Value, kept: list[Value], share: Value, least: float) -> tuple[Value, list[Value]]:
+def _with_one(axis: int) -> Callable[[TensorType], TensorType]:
+    """Return the function from a type to that with one element along an axis."""
+    return lambda type: TensorType(type.dtype, (*type.shape[:axis], 1, *type.shape[axis + 1 :]))
+
+
+def _second_moment(
+    dw: Value, kept: list[Value], axes: tuple[int, int], share: Value, least: float
+) -> tuple[Value, list[Value]]:
     """Return the running mean of the squares of dw, by row and column means if w is a matrix, and the slots."""
     square = ops.square(dw)
     if len(kept) == 1:
         v = kept[0] + share * (square - kept[0])
         return v, [v]
     row, column = kept
-    new_row = row + share * (ops.mean(square, axis=(-1,), keepdims=True) - row)
-    new_column = column + share * (ops.mean(square, axis=(-2,), keepdims=True) - column)
-    scale = ops.maximum(ops.mean(new_row, axis=(-2,), keepdims=True), least)
+    new_row = row + share * (ops.mean(square, axis=axes[:1], keepdims=True) - row)
+    new_column = column + share * (ops.mean(square, axis=axes[1:], keepdims=True) - column)
+    scale = ops.maximum(ops.mean(new_row, axis=axes[1:], keepdims=True), least)
     return new_row * new_column / scale, [new_row, new_column]
 
 

@@ -1,4 +1,4 @@
-"""Optimizers of torch.optim that prograd has only here: Rprop, ASGD, Adafactor, Muon.
+"""Optimizers of torch.optim that prograd has only here, Rprop, ASGD and Muon; and Adafactor along other axes.
 
 Each function takes a group, the rate, the decay, and the axes of PyTorch in the order in which the program stores them:
 an imported weight is stored with other axes than its module's.
@@ -7,17 +7,15 @@ an imported weight is stored with other axes than its module's.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from compiler.errors import CompileError
+from compiler.train import trust_ratios
 from compiler.train.optimizers import Optimizer, Slot
 from compiler.train.schedules import as_schedule
 from prograd_proto import TensorType
 from registry import Value, ops
-
-EPSILONS: Final = {"float32": 2.0**-23, "float64": 2.0**-52}
-"""The machine epsilon of each float dtype: the distance from 1 to the next larger number."""
 
 
 def rprop(group: Mapping[str, Any], *, rate: Any, decay: float, order: Sequence[int]) -> Optimizer:
@@ -54,37 +52,13 @@ def asgd(group: Mapping[str, Any], *, rate: Any, decay: float, order: Sequence[i
 
 
 def adafactor(group: Mapping[str, Any], *, rate: Any, decay: float, order: Sequence[int]) -> Optimizer:
-    """Return steps by second moments that are products of rows and columns (Shazeer and Stern, 2018)."""
-    given, least = group["eps"]
-    power, bound = float(group["beta2_decay"]), float(group["d"])
-    last = [list(order).index(len(order) - k) for k in (1, 2)] if len(order) > 1 else []
-
-    def update(w: Value, dw: Value, *more: Value, **settings: Any) -> list[Value]:
-        *moments, rate, step = more
-        epsilon = EPSILONS[w.dtype] if given is None else float(given)
-        count = ops.cast(step, dtype=w.dtype) + 1.0
-        share = ops.pow(count, power)
-        scale = ops.maximum(ops.sqrt(ops.mean(ops.square(w))), float(least))
-        length = scale * ops.minimum(ops.cast(rate, dtype=w.dtype), ops.rsqrt(count))
-        squares, news = ops.square(dw), list[Value]()
-        if len(moments) == 2:
-            for moment, axis in zip(moments, last, strict=True):
-                news.append(ops.lerp(moment, ops.mean(squares, axis=(axis,), keepdims=True), share))
-            whole = ops.maximum(ops.mean(news[0], axis=(last[1],), keepdims=True), epsilon)
-            estimate = news[0] * news[1] / whole
-        else:
-            news = [ops.lerp(moments[0], squares, share)]
-            estimate = news[0]
-        made = ops.rsqrt(ops.maximum(estimate, epsilon * epsilon)) * dw
-        made = made / ops.maximum(ops.sqrt(ops.mean(ops.square(made))) * (1.0 / bound), 1.0)
-        kept = w * (1.0 - ops.cast(rate, dtype=w.dtype) * decay) if decay else w
-        return [kept - length * made, *news]
-
-    def slots(type: TensorType) -> Sequence[Slot]:
-        names = zip(("row", "column"), last, strict=True) if last else ()
-        return [Slot(name, type=_with_one(axis)) for name, axis in names] or [Slot("v")]
-
-    return Optimizer(update, slots, as_schedule(rate), 0.0, {}, True, decays="by itself")
+    """Return Adafactor along the last two axes of PyTorch."""
+    epsilon1, epsilon2 = group["eps"]
+    power, limit = float(group["beta2_decay"]), float(group["d"])
+    last, before = (list(order).index(len(order) - k) for k in (1, 2)) if len(order) > 1 else (-1, -2)
+    return trust_ratios.adafactor(
+        rate, beta2_decay=power, epsilon1=epsilon1, epsilon2=epsilon2, limit=limit, axes=(last, before), decay=decay
+    )
 
 
 def muon(group: Mapping[str, Any], *, rate: Any, decay: float, order: Sequence[int]) -> Optimizer:
@@ -116,11 +90,6 @@ def _ratio(kind: str | None, shape: tuple[int, int]) -> float:
     if kind in (None, "original"):
         return math.sqrt(max(1.0, shape[0] / shape[1]))
     return 0.2 * math.sqrt(max(shape)) if kind == "match_rms_adamw" else 1.0
-
-
-def _with_one(axis: int) -> Callable[[TensorType], TensorType]:
-    """Return the function from a type to that with one element along an axis."""
-    return lambda type: TensorType(type.dtype, (*type.shape[:axis], 1, *type.shape[axis + 1 :]))
 
 
 def _constant(name: str, rate: Any) -> float:
