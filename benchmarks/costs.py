@@ -294,24 +294,34 @@ def matrix_tile(groups: int, rows: Sequence[int], *, is_far: bool = False) -> fl
     return loop(body, 1, VECTOR, size + groups * MATRIX_ROWS * width, turns=64)
 
 
+def chained_tile(rows: int, vectors: int, pairs: int = 128) -> float:
+    """Return the cycles of a tile with words of combined pairs for each of its pairs."""
+    if not HERE.chains_pairs:
+        return float("nan")
+    size = 1 << 15
+
+    def body(f: Function, xs: Sequence[ir.Value], i: ir.Value, at: ir.Value) -> list[ir.Value]:
+        lines, depth = [row * (pairs + LANES) for row in range(rows)], [DepthLoop(pairs, 1, vectors * LANES)]
+        sums = tile(f, at, lines, at + size, vectors * LANES, VECTOR, depth, of_pairs=True, is_chained=True)
+        for number, x in enumerate(sums):
+            f.store(x, at, number * LANES + size // 2)
+        return list(xs)
+
+    return loop(body, 1, VECTOR, size + pairs * vectors * LANES, turns=64) / pairs
+
+
 @measures("CHAINED_WORD_CYCLES")
 def chained_word() -> float:
     """A tile of 12 rows and two vectors against one of 6 rows and four, with words of combined pairs."""
-    if not HERE.chains_pairs:
-        return float("nan")
-    pairs, size = 128, 1 << 15
+    return (chained_tile(12, 2) - chained_tile(6, 4)) / 6
 
-    def cycles(rows: int, vectors: int) -> float:
-        def body(f: Function, xs: Sequence[ir.Value], i: ir.Value, at: ir.Value) -> list[ir.Value]:
-            lines, depth = [row * (pairs + LANES) for row in range(rows)], [DepthLoop(pairs, 1, vectors * LANES)]
-            sums = tile(f, at, lines, at + size, vectors * LANES, VECTOR, depth, of_pairs=True, is_chained=True)
-            for number, x in enumerate(sums):
-                f.store(x, at, number * LANES + size // 2)
-            return list(xs)
 
-        return loop(body, 1, VECTOR, size + pairs * vectors * LANES, turns=64)
-
-    return (cycles(12, 2) - cycles(6, 4)) / pairs / 6
+@measures("KEPT_LOAD_CYCLES")
+def kept_load() -> float:
+    """Four more rows of one vector take 4 loads beside 4 instructions; two more rows of two vectors take 2."""
+    one, two = chained_tile(8, 1) - chained_tile(4, 1), chained_tile(4, 2) - chained_tile(2, 2)
+    load = (one - two) / 2
+    return load / ((two - 2 * load) / 4)
 
 
 @measures("MATRIX_ROW_CYCLES")

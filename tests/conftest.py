@@ -34,6 +34,7 @@ os.environ["PROGRAD_CACHE"] = ""  # no test writes into the cache of who runs it
 @pytest.fixture(scope="session", autouse=True)
 def cache_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder where tests keep compiled code."""
+    os.environ.pop("PYTEST_ADDOPTS", None)  # for this run, not for those that tests start
     folder = tmp_path_factory.mktemp("compiled", numbered=True)
     os.environ["PROGRAD_CACHE"] = str(folder)
     return folder

@@ -9,6 +9,10 @@ each of these tests gets the mark `slow`. `make slow-tests` measures all tests o
 again. Its lines leave out the folder of a file, so that a file that moves keeps its marks.
 
 With `--changed-since REVISION`, tests that the changed files touch lose the mark `slow` (see `touched_tests`).
+
+With `--draw COMMIT`, one in `DRAWN` of the thorough tests gets the mark `drawn`. `.ci/run` runs these too, so a fault
+that only a thorough test finds is found within days. The hash of the commit draws them, so that a commit passes or
+fails, always. The last lines of the output have the command that repeats each of them that fails.
 """
 
 from __future__ import annotations
@@ -18,9 +22,11 @@ import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
+from math import prod
 from pathlib import Path
+from shlex import quote
 from statistics import fmean
-from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -34,8 +40,12 @@ SLOW_SECONDS = 0.020
 SLOW_SECONDS_TOGETHER = 0.8
 """Total processor time from which they are slow: hundreds of quick tests of one function take long, too."""
 
+DRAWN = 100
+"""Each commit draws one thorough test of this number: about 20 seconds on two idle cores."""
+
 LEFT_OUT = {
     "not thorough": "pytest leaves out the tests marked thorough; `make thorough` runs them",
+    "not thorough or drawn": "pytest leaves out the tests marked thorough, but for a few that the commit draws",
     "not thorough and not slow": (
         "make quick leaves out the tests marked slow or thorough, except slow ones that a change touches; "
         "`make test` and `make thorough` run them"
@@ -50,6 +60,7 @@ BEGIN = pytest.StashKey[float]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("tiers")
     group.addoption("--changed-since", metavar="REVISION", help="run slow tests too if files changed since touch them")
+    group.addoption("--draw", metavar="COMMIT", help="mark thorough tests as drawn: another share for each commit")
     group.addoption("--write-slow-tests", action="store_true", help="measure, and write tests/slow_tests.txt")
 
 
@@ -64,15 +75,25 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` selects
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for mark, cases in sampled_functions(items):
+    for cases in functions(items):
+        of = prod(mark.args[0] for mark in cases[0].iter_markers("sampled"))
         for number, case in enumerate(cases):
-            if not is_sampled(number, mark.args[0]):
+            if not is_sampled(number, of):
                 case.add_marker("thorough")
-    slow, changed = slow_tests(), config.option.changed_since
+    slow, changed, commit = slow_tests(), config.option.changed_since, config.option.draw
     touched = touched_tests(changed_files(changed)) if changed else set[Path]()
     for item in items:
+        if commit and item.get_closest_marker("thorough") and is_drawn(item.nodeid, commit):
+            item.add_marker("drawn")
         if function_name(item.nodeid) in slow and item.path not in touched:
             item.add_marker("slow")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the command that repeats each drawn test that has failed, which `pytest` alone leaves out."""
+    for report in [*terminalreporter.stats.get("failed", []), *terminalreporter.stats.get("error", [])]:
+        if "drawn" in report.keywords:
+            terminalreporter.write_line(f'repeat with: CI=1 .venv/bin/pytest -m "" {quote(report.nodeid)}')
 
 
 def is_sampled(number: int, of: int) -> bool:
@@ -80,12 +101,16 @@ def is_sampled(number: int, of: int) -> bool:
     return (number + number // of) % of == 0
 
 
-def sampled_functions(items: Iterable[pytest.Item]) -> Iterable[tuple[pytest.Mark, list[pytest.Item]]]:
-    """Return the marks `sampled` with the cases of their functions."""
-    found: dict[int, tuple[pytest.Mark, list[pytest.Item]]] = {}
+def is_drawn(nodeid: str, commit: str) -> bool:
+    """Return True for one test of each `DRAWN`, by the hash of a commit."""
+    return (crc32(nodeid.encode()) - int(commit, 16)) % DRAWN == 0
+
+
+def functions(items: Iterable[pytest.Item]) -> Iterable[list[pytest.Item]]:
+    """Return the cases of each function."""
+    found: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if (mark := item.get_closest_marker("sampled")) is not None:
-            found.setdefault(id(mark), (mark, []))[1].append(item)
+        found[item.nodeid.partition("[")[0]].append(item)
     return found.values()
 
 
@@ -171,17 +196,6 @@ def imported_modules(path: Path) -> frozenset[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
     return frozenset(names)
-
-
-def one_in(number: int, values: Iterable[Any]) -> list[Any]:
-    """Return values for `parametrize`: the first of every `number` as it is, the others marked `thorough`.
-
-    A tuple has the values of several arguments.
-    """
-    return [
-        pytest.param(*(value if type(value) is tuple else [value]), marks=[pytest.mark.thorough] * (i % number > 0))
-        for i, value in enumerate(values)
-    ]
 
 
 class Stopwatch:

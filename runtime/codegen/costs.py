@@ -73,6 +73,9 @@ MATRIX_REGISTER_CYCLES: Final = 2.0
 CHAINED_WORD_CYCLES: Final = 0.125
 """Cycles of a word of the left operand in a product of pairs by an instruction, beside its multiply-adds."""
 
+KEPT_LOAD_CYCLES: Final = 0.25
+"""Price of a load in a tile of pairs that keeps its sums in registers, relative to an instruction for pairs."""
+
 # Memory. The parameters for elements hold for float32.
 
 L2_PANEL_BYTES_PER_CYCLE: Final = 12

@@ -130,9 +130,8 @@ try { net.run({}); } catch (error) { console.log(error.message); }
 
 
 @needs_node
-@pytest.mark.parametrize(
-    ("name", "rows"), [("digits_mlp", "digits"), pytest.param("digits_cnn", "digits", marks=pytest.mark.thorough)]
-)
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize(("name", "rows"), [("digits_mlp", "digits"), ("digits_cnn", "digits")])
 def test_a_whole_run_in_node_ends_with_the_hash_of_python(tmp_path, name, rows):
     folder = built(EXAMPLES / f"{name}.pb", tmp_path / "site", "--target", "wasm32")
     shutil.copy(EXAMPLES / f"{rows}.safetensors", folder / "rows.safetensors")
@@ -162,7 +161,8 @@ def spoiled(folder, *, loss):
 
 
 @needs_node
-@pytest.mark.parametrize("loss", [False, pytest.param(True, marks=pytest.mark.thorough)])
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("loss", [False, True])
 def test_a_run_in_node_ends_with_the_sentence_of_python_about_nan(tmp_path, loss):
     path = spoiled(tmp_path, loss=loss)
     folder = built(path, tmp_path / "site", "--target", "wasm32")

@@ -22,13 +22,7 @@ def initialise(net, seed):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param(("--cpu", "avx2"), marks=pytest.mark.thorough),
-        ("--cpu", "avx2,avx512", "--threads", "2"),
-    ],
-)
+@pytest.mark.parametrize("options", [("--cpu", "avx2"), ("--cpu", "avx2,avx512", "--threads", "2")])
 def test_the_values_of_a_seed_are_those_of_python(tmp_path, options):
     path = network(tmp_path / "network.pb")
     net = Net(path, tmp_path / "out", *options)

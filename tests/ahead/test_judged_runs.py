@@ -40,7 +40,8 @@ def test_rows_shuffled_within_windows_come_in_the_order_of_python(tmp_path, wind
     assert_same_run(path, tmp_path)
 
 
-@pytest.mark.parametrize("shuffle", [True, pytest.param(False, marks=pytest.mark.thorough)])
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("shuffle", [True, False])
 def test_rows_of_unequal_length_are_those_of_python(tmp_path, shuffle):
     test_ragged.write(tmp_path, test_ragged.unequal())
     run, _, _ = assert_same_run(test_ragged.saved(tmp_path, shuffle=shuffle), tmp_path, every=4)

@@ -59,8 +59,9 @@ def in_shards(net, feeds, ranks, rank, gather):
 
 
 @needs_cc
-@pytest.mark.parametrize("dropout", [pytest.param(0.0, marks=pytest.mark.thorough), 0.25])
-@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.thorough), 2])
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("dropout", [0.25, 0.0])
+@pytest.mark.parametrize("ranks", [2, 1])
 def test_the_sums_of_ranks_make_the_step_of_one_process(tmp_path, ranks, dropout):
     path = program(tmp_path, dropout=dropout)
     nets = [Net(path, tmp_path / "out", "--cpu", "avx2", "--by-shard") for _ in range(ranks)]

@@ -80,9 +80,7 @@ def test_short_code_is_short():
 
 @pytest.mark.thorough
 @needs_cc
-@pytest.mark.parametrize(
-    "name", ["digits_mlp", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("digits_cnn", "decoder"))]
-)
+@pytest.mark.parametrize("name", ["digits_mlp", "digits_cnn", "decoder"])
 def test_short_code_has_the_bits_of_fast_code(tmp_path, name):
     path = EXAMPLES / f"{name}.pb"
     net = Net(path, tmp_path / "out", "--cpu", "avx2", "--small")

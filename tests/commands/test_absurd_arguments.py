@@ -9,8 +9,10 @@ from hostile.judge import call, faults
 from hostile.programs import furnish
 from hostile.verbs import Verb, verbs
 
-ABSURD = ["", "\0", "9" * 24]
-MORE_ABSURD = [
+ABSURD = [
+    "",
+    "\0",
+    "9" * 24,
     " ",
     "x" * 300,
     "9" * 5000,
@@ -74,11 +76,7 @@ def calls(verb: Verb, value: str) -> Iterator[list[str]]:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "value",
-    [*ABSURD, *(pytest.param(value, marks=pytest.mark.thorough) for value in MORE_ABSURD)],
-    ids=lambda value: ascii(value)[:30],
-)
+@pytest.mark.parametrize("value", ABSURD, ids=lambda value: ascii(value)[:30])
 def test_an_absurd_argument_is_refused_in_a_sentence(folder: Path, value: str):
     before = {path.name for path in folder.iterdir()}
     found: list[str] = []

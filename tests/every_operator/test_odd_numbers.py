@@ -8,7 +8,6 @@ from itertools import groupby
 import pytest
 from samples import LARGE, SAMPLES, Sample
 from subjects.odd_numbers import ODD, as_known, in_data, is_float, listed, of_dtype, unlisted
-from tiers import one_in
 
 from registry import OPS
 
@@ -25,22 +24,22 @@ def test_the_table_names_operators_and_differences():
     assert set().union(*table.values()) == {"NaN", "sign of zero"}
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("name", one_in(3, OPERATORS))
+@pytest.mark.sampled(9)
+@pytest.mark.parametrize("name", OPERATORS)
 def test_odd_elements(name: str):
     samples: list[Sample] = OPERATORS[name][:3]
     for sample in samples:
         assert unlisted(list(in_data(of_dtype(sample, "float32"), list(ODD)))) == []
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("name", one_in(3, OPERATORS))
+@pytest.mark.sampled(9)
+@pytest.mark.parametrize("name", OPERATORS)
 def test_odd_known_numbers(name: str):
     sample = of_dtype(OPERATORS[name][0], "float32")
     assert unlisted(list(as_known(sample, ["NaN", "inf", "-0"]))) == []
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("name", one_in(6, sorted(ORDINARY.keys() - CHAOTIC)))
+@pytest.mark.sampled(18)
+@pytest.mark.parametrize("name", sorted(ORDINARY.keys() - CHAOTIC))
 def test_odd_elements_of_ordinary_sizes(name: str):
     assert unlisted(list(in_data(of_dtype(ORDINARY[name], "float32"), ["NaN", "-inf"]))) == []

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import mutate_code
 import numpy as np
 import pytest
-from tiers import LEFT_OUT, SLOW_TESTS, is_sampled, slow_functions, touched_tests
+from tiers import (
+    DRAWN,
+    LEFT_OUT,
+    SLOW_TESTS,
+    is_drawn,
+    is_sampled,
+    pytest_terminal_summary,
+    slow_functions,
+    touched_tests,
+)
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 RNG = np.random.default_rng(1)
 
 
-@pytest.mark.thorough
 def test_every_line_of_the_list_of_slow_tests_names_a_function():
     functions = {
-        f"{path.name}::{node.name}"
+        f"{path.name}::{name}"
         for path in TESTS.rglob("test_*.py")
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.FunctionDef)
+        for name in re.findall(r"^def (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
     }
     lines = SLOW_TESTS.read_text(encoding="utf-8").splitlines()
     assert lines == sorted(set(lines))
@@ -30,26 +39,21 @@ def test_every_line_of_the_list_of_slow_tests_names_a_function():
     assert not unknown, "rename these lines of tests/slow_tests.txt like their tests, or run `make slow-tests`"
 
 
-@pytest.mark.thorough
 def test_every_change_by_a_patch_is_undone():
-    """A `MonkeyPatch()` that is not a context changes the modules of all later tests of the process."""
-    left = [
-        f"{path.relative_to(TESTS)}:{node.lineno}"
-        for path in TESTS.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "MonkeyPatch"
-    ]
+    """A patch that is not a context changes the modules of all later tests of the process."""
+    left = [path for path in TESTS.rglob("*.py") if re.search(r"\bMonkeyPatch\(", path.read_text(encoding="utf-8"))]
     assert not left, "use the fixture `monkeypatch`, or `with pytest.MonkeyPatch.context()`"
 
 
 def test_the_commands_of_the_tiers_select_by_the_marks_that_are_registered():
     options = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
-    assert [line.partition(":")[0] for line in options["markers"]] == ["slow", "sampled(n)", "thorough"]
+    assert [line.partition(":")[0] for line in options["markers"]] == ["slow", "sampled(n)", "thorough", "drawn"]
     assert "--strict-markers" in options["addopts"]
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    commit, quick = LEFT_OUT
+    commit, drawn, quick = LEFT_OUT
     assert options["addopts"].endswith(f"-m '{commit}'")
     assert f'-m "{quick}" --changed-since' in makefile
+    assert f"-m '{drawn}' --draw" in (ROOT / ".ci/run").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("turn", [0, 1])
@@ -62,6 +66,18 @@ def test_a_sample_of_cases_has_each_value_of_two_parameters(of: int):
     sample = [divmod(number, of) for number in range(of * of) if is_sampled(number, of)]
     assert len(sample) == of
     assert {first for first, _ in sample} == {second for _, second in sample} == {*range(of)}
+
+
+def test_each_thorough_test_is_drawn_by_one_commit_in_a_hundred():
+    commits = [f"{number:040x}" for number in range(2**150, 2**150 + 3 * DRAWN)]
+    assert [sum(is_drawn(f"t.py::a[{case}]", commit) for commit in commits) for case in range(50)] == [3] * 50
+
+
+def test_a_drawn_test_that_fails_is_printed_with_the_command_that_repeats_it(capsys: pytest.CaptureFixture[str]):
+    reports = [SimpleNamespace(nodeid="t.py::a[x y]", keywords=each) for each in ({"drawn": 1}, {})]
+    reporter = SimpleNamespace(stats={"failed": reports}, write_line=print)
+    pytest_terminal_summary(reporter)  # pyright: ignore[reportArgumentType] - all that it reads
+    assert capsys.readouterr().out == "repeat with: CI=1 .venv/bin/pytest -m \"\" 't.py::a[x y]'\n"
 
 
 def test_the_slow_functions_are_those_whose_tests_are_slow_on_average_or_together():

@@ -38,7 +38,8 @@ def fields(text: str) -> dict[str, str]:
     return dict(word.split("=", 1) for word in text.strip().splitlines()[-1].split()[1:])
 
 
-@pytest.mark.parametrize("engine", ["native", pytest.param("reference", marks=pytest.mark.thorough)])
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("engine", ["native", "reference"])
 def test_a_folder_is_tuned_evaluated_and_answers(home: Path, engine: str, capsys: pytest.CaptureFixture[str]):
     pack()
     lora = ["--lora", "q_proj,v_proj:r=4,alpha=8", "--optimizer", "adamw:1e-2", "--batch", "2", "--epochs", "4"]

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from subjects.commands import fields, run_compiler, run_runtime
 from subjects.small_programs import rich, save
-from tiers import one_in
 
 from compiler.build.opened import read_program
 from runtime import load
@@ -47,7 +46,7 @@ def test_a_run_takes_the_arena_of_the_largest_entry_that_runs(tmp_path: Path, ca
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("engine", ["native", "reference"])
-@pytest.mark.parametrize("path", one_in(2, EXAMPLES), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_the_entries_of_the_examples_take_what_is_stated(capsys: Any, path: Path, engine: str):
     if engine == "native":
         pytest.importorskip("llvmlite", reason="the native engine is an extra")

@@ -33,7 +33,8 @@ def built(*scopes: str, rate: bool = False) -> Program:
     return program
 
 
-@pytest.mark.parametrize("engine", ["native", pytest.param("reference", marks=pytest.mark.thorough)])
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("engine", ["native", "reference"])
 def test_scopes_run_again_with_equal_bits_in_less_memory(engine: str):
     plain = built().compile(batch=32)
     [before] = [b for b in plain.plan().bindings if b.entry == "train"]

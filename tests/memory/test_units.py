@@ -49,7 +49,8 @@ def arena(compiled: Compiled) -> int:
     return compiled.desc.entries[0].bindings[0].plan.arena_bytes
 
 
-@pytest.mark.parametrize("engine", ["native", pytest.param("reference", marks=pytest.mark.thorough)])
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("engine", ["native", "reference"])
 def test_a_deep_step_keeps_half_of_its_memory_for_less_than_one_more_forward_pass(engine: Any):
     whole, within = stack(10), stack(10)
     report = within.plan(budget=arena(whole) // 2)

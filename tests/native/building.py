@@ -16,11 +16,14 @@ from runtime.engines.native import jit
 from runtime.engines.native.cpu import cpu_features, usable
 
 HERE = usable(cpu_features(), platform.machine())
-BEST, *OTHERS = map(target, HERE)
-every_target = pytest.mark.parametrize(
-    "target", [BEST, *(pytest.param(other, marks=pytest.mark.thorough) for other in OTHERS)], ids=lambda t: t.name
-)
-"""Try a test for every instruction set of this machine; for all but the best one only in the thorough tier."""
+TARGETS = BEST, *OTHERS = [target(name) for name in HERE]
+SETS = [name for name in ("amx", "avx512_bf16", "avx512", "avx2", "neon") if name in HERE]
+"""Instruction sets that give equal bits, and whose code for floating-point numbers differs."""
+
+
+def every_target(test: Callable[..., None]) -> Callable[..., None]:
+    """Try a test for every instruction set of this machine, and for one of them with each commit."""
+    return pytest.mark.sampled(len(TARGETS))(pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)(test))
 
 
 def call(

@@ -11,7 +11,6 @@ import pytest
 from oracles.interpret import interpret
 from subjects.odd_networks import odd_feeds, odd_network
 from subjects.steps import Stepper, bound_block, same_bits
-from tiers import one_in
 
 import runtime
 from compiler import Program, ops
@@ -129,7 +128,7 @@ def test_a_random_program_that_is_compiled_again_stays_as_it_is():
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("example", one_in(4, EXAMPLES), ids=lambda path: path.stem)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_trains_to_the_same_states_with_and_without_each_pass(example: Path, tmp_path: Path):
     for file in load(example).files:
         shutil.copy(example.parent / file.path, tmp_path)

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from safetensors.numpy import load_file
-from tiers import one_in
 
 import prograd
 from prograd import DataError, Program, UsageError
@@ -288,8 +287,8 @@ def test_many_columns_take_time_in_proportion():
 
 @pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what a process occupies now")
-@pytest.mark.parametrize("engine", one_in(2, ["reference", "native"]))
-@pytest.mark.parametrize(("line", "count"), one_in(2, [("1", 3 * MIB // 2), ("12", MIB), ("", 0)]))
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize(("line", "count"), [("1", 3 * MIB // 2), ("12", MIB), ("", 0)])
 def test_a_table_of_short_rows_stays_within_the_memory(engine: str, line: str, count: int):
     prograd.data.pack({"x": [1.0, 2.0]}, "rows.safetensors")
     program = Program("p")

@@ -12,7 +12,6 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 from subjects.small_programs import linear, rich, save
-from tiers import one_in
 
 import runtime
 from prograd_proto import ProgramError
@@ -43,7 +42,8 @@ def sentence(kind: type[Exception], action, folder: Path) -> str:
     return str(caught.value).replace(f"{folder}/", "").replace(str(folder), ".")
 
 
-@pytest.mark.parametrize("stop", one_in(3, range(1, STEPS)))
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("stop", range(1, STEPS))
 def test_a_run_stopped_at_any_step_and_resumed_ends_in_the_same_states(tmp_path, stop):
     path = save(rich(), tmp_path)
     whole = runtime.load(path)

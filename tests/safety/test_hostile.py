@@ -9,7 +9,6 @@ from hostile import judge
 from hostile.cases import case_of, try_case
 from hostile.programs import furnish
 from hostile.verbs import OPTIONS, verbs
-from tiers import one_in
 
 
 @pytest.fixture
@@ -19,8 +18,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("first", one_in(8, range(0, 400, 50)))
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("first", range(0, 400, 50))
 def test_a_file_that_lies_ends_every_verb_with_a_sentence_and_a_code(folder: Path, first: int):
     seeds = range(first, first + 50)
     if "CI" not in os.environ:  # a commit passes or fails, always; new cases are for developers

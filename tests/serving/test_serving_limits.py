@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from oracles.allocation import traced
 from safetensors.numpy import save
 from subjects.serving import LONG, NPY, RAW, SAFETENSORS, Serving, ask, begun, loaded, refusal, refusal_on, rows
-from tiers import one_in
 
 import runtime
 from compiler import Program, ops
@@ -248,9 +247,9 @@ def test_an_answer_that_never_fits_is_told_the_limit(folder: Path):
     assert (status, sentence.partition(" needs ")[0]) == (413, "with the answer the request")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("form", [JSON, NPY, RAW, SAFETENSORS])
-@pytest.mark.parametrize("shape", one_in(3, [((20_000, 2, 1, 1),), ((200_000,),), ((50_000, 1),)]))
+@pytest.mark.parametrize("shape", [(20_000, 2, 1, 1), (200_000,), (50_000, 1)])
 def test_writing_an_answer_takes_no_more_than_is_counted(form: str, shape: tuple[int, ...]):
     arrays = {"y": np.random.default_rng(1).normal(size=shape) * 1e-100}
     FORMS[form].write(arrays)

@@ -23,6 +23,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from runtime.codegen.costs import KEPT_LOAD_CYCLES
 from runtime.codegen.ir import FLOAT32, Function, Index, Type, Value
 from runtime.codegen.ir.words import bits, shuffle
 from runtime.codegen.kernels.depth import DepthLoop, PanelVector, Prefetch
@@ -52,9 +53,6 @@ MAX_KEPT_ROWS: Final = {1: 8, 2: 4, 4: 4}
 
 MAX_RUN_GROUPS: Final = 4
 """Upper bound on the groups of a run, whose vectors of the right operand stay in the nearest cache for all rows."""
-
-KEPT_LOAD_CYCLES: Final = 0.25
-"""Price of a load of a word or vector of such a tile, relative to an instruction for pairs."""
 
 MAX_WIDENED_SUMS: Final = {16: 6, 32: 12}
 """Upper bound on the vectors of a tile of widened elements whose two chains are in registers, by their number."""

@@ -24,8 +24,6 @@ from runtime.ahead.library import library_of
 from runtime.ahead.machines import machine_of, target_of
 from runtime.ahead.texts import SOURCES
 
-QUICK, ALL = 2, 300
-
 COMPILER, EMULATOR = shutil.which("aarch64-linux-gnu-gcc"), shutil.which("qemu-aarch64")
 
 pytestmark = pytest.mark.skipif(not (COMPILER and EMULATOR), reason="needs aarch64-linux-gnu-gcc and qemu-aarch64")
@@ -58,9 +56,8 @@ def emulated(program: Program, feeds: dict[str, np.ndarray], instructions: str, 
     return (folder / "results.bin").read_bytes()  # states follow the fetches
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(QUICK), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(QUICK, ALL))]
-)
+@pytest.mark.sampled(30)
+@pytest.mark.parametrize("seed", range(60))
 def test_networks_on_neon_have_the_codes_of_the_oracle(seed: int, tmp_path: Path):
     made = network(seed)
     program = Program("net")

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from native.mixed.test_products import SETS, numbers
+from native.building import SETS
+from native.mixed.test_products import numbers
 from native.mixed.test_recurrent import rounded
 
 import prograd

@@ -7,16 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from native.building import SETS
 from native.mixed.contract import product
 
 import prograd
 from prograd import Program, ops
-from runtime.engines.native.cpu import instruction_sets
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-SETS = [name for name in ("amx", "avx512_bf16", "avx512", "avx2", "neon") if name in instruction_sets()]
-"""Instruction sets whose products of bfloat16 have the bits of the contract."""
 
 SHAPES = {(32, 256, 64): 128, (7, 13, 5): 0, (1, 300, 40): 150, (130, 33, 20): 0, (13, 130, 8): 0, (48, 1301, 70): 0}
 """Rows, depth and columns, and the size of halves of the depth that threads add separately; 0 without halves."""

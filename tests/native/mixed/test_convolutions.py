@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from native.building import SETS
 
 import prograd
 from prograd import Program, ops
-from runtime.engines.native.cpu import instruction_sets
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -81,9 +81,6 @@ def test_results_are_those_of_float32_convolutions(tmp_path: Path, case: Any, en
     for y, exact in zip(results(tmp_path, "bfloat16", case, engine), wanted, strict=True):
         assert y.dtype == np.float32
         assert np.abs(y - exact).max() <= tolerance * np.abs(exact).max()
-
-
-SETS = [name for name in ("amx", "avx512_bf16", "avx512", "avx2") if name in instruction_sets()]
 
 
 @pytest.mark.thorough

@@ -7,15 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from native.building import SETS
 
 import prograd
 from prograd import Program, ops
-from runtime.engines.native.cpu import instruction_sets
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-SETS = [name for name in ("amx", "avx512_bf16", "avx512", "avx2") if name in instruction_sets()]
-"""Instruction sets whose bits are equal: those with a multiply-add that rounds once."""
 
 CASES = [
     ("matmul", (32, 256), (256, 128), {}),

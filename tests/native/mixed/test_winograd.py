@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from native.building import SETS
 
 import prograd
 from prograd import Program, ops
-from runtime.engines.native.cpu import instruction_sets
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-SETS = [f"native.{name}" for name in ("amx", "avx512_bf16", "avx512", "avx2") if name in instruction_sets()]
+ENGINES = [f"native.{name}" for name in SETS]
 
 PIXELS = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]], "f8")
 TAPS = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]], "f8")
@@ -117,17 +117,17 @@ def test_engines_agree_within_the_error_of_rounded_transforms(tmp_path: Path, ca
 
 
 @pytest.mark.thorough
-@pytest.mark.skipif(len(SETS) < 2, reason="this machine has one instruction set")
+@pytest.mark.skipif(len(ENGINES) < 2, reason="this machine has one instruction set")
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_bits_depend_on_no_instruction_set_and_no_thread(tmp_path: Path, case: Any) -> None:
-    first = results(tmp_path, SETS[0], *operands(case))
-    for engine, threads in ((SETS[0], 2), *((engine, 1) for engine in SETS[1:])):
+    first = results(tmp_path, ENGINES[0], *operands(case))
+    for engine, threads in ((ENGINES[0], 2), *((engine, 1) for engine in ENGINES[1:])):
         other = results(tmp_path, engine, *operands(case), threads)
         assert all(np.array_equal(first[name].view("u4"), other[name].view("u4")) for name in first)
 
 
 @pytest.mark.sampled(24)
-@pytest.mark.parametrize("engine", SETS)
+@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
     ("operand", "odd"), [("x", np.nan), ("x", np.inf), ("w", np.nan), ("w", -np.inf), ("dy", np.nan), ("dy", np.inf)]
 )
@@ -142,7 +142,7 @@ def test_numbers_that_are_not_finite_reach_what_they_reach_in_the_reference_engi
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("engine", SETS)
+@pytest.mark.parametrize("engine", ENGINES)
 def test_numbers_whose_transforms_overflow_give_finite_results(tmp_path: Path, engine: str) -> None:
     x, w, dy = operands(((4, 14, 14, 64), 64))
     x[0, 4:8, 4:8, :] = 2.0**127  # the sum of two is infinite

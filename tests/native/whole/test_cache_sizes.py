@@ -2,16 +2,16 @@
 
 from contextlib import closing
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tiers import one_in
 
 pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
 from native.bound import lowered
-from native.building import HERE
+from native.building import SETS
 from native.made import Made
 from subjects.families import FAMILIES, ROWS, family_feeds, family_program
 from subjects.steps import bound_block
@@ -27,9 +27,6 @@ from runtime.runs.run import Run
 CACHES = [(16, 256), (32, 512), (32, 1024), (48, 2048)]
 """KiB of the first-level and the second-level cache of four CPUs."""
 
-WITH_FMA = [name for name in HERE if target(name).fma]
-"""Instruction sets of this machine; narrower ones have fewer forms to choose from."""
-
 
 def machine(folder: Path, instructions: str, kib: tuple[int, int]) -> Target:
     """Return the target of a Linux machine with these caches."""
@@ -42,8 +39,7 @@ def machine(folder: Path, instructions: str, kib: tuple[int, int]) -> Target:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("instructions", one_in(len(WITH_FMA), WITH_FMA))
-@pytest.mark.parametrize("family", one_in(8, FAMILIES))
+@pytest.mark.parametrize(("family", "instructions"), [*zip(FAMILIES, cycle(SETS), strict=False)])
 def test_two_training_steps_have_the_same_bits_on_machines_with_other_caches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str, instructions: str
 ):
@@ -71,8 +67,8 @@ def work_of(compiled: Compiled, made: Target) -> object:
     return code_of(step), tuple((stage.first, stage.work_items) for stages in step.steps for stage in stages.steps)
 
 
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize("instructions", one_in(len(WITH_FMA), WITH_FMA))
+@pytest.mark.sampled(12)
+@pytest.mark.parametrize("instructions", SETS)
 @pytest.mark.parametrize(
     ("rows", "size", "deep", "wide", "window"),
     [(4, 2, 128, 64, 1), (1, 4, 96, 32, 3), (2, 4, 16, 96, 3), (2, 8, 96, 32, 3), (2, 4, 512, 512, 3)],

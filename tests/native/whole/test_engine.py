@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tiers import one_in
 
 pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
@@ -44,8 +43,8 @@ def trained(path: Path, engine: str, steps: int, threads: int = 1) -> dict[str, 
     return {name: array.copy() for name, array in run.states.arrays.items()}
 
 
-@pytest.mark.sampled(5)
-@pytest.mark.parametrize("path", one_in(2, EXAMPLES), ids=lambda path: path.stem)
+@pytest.mark.sampled(10)
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_trains_to_the_same_states(path: Path):
     native, reference = (trained(path, engine, STEPS.get(path.stem, 20)) for engine in ("native", "reference"))
     for name, expected in reference.items():
@@ -58,7 +57,7 @@ def test_an_example_trains_to_the_same_states(path: Path):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("path", one_in(2, EXAMPLES), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_the_command_makes_the_steps_of_an_example_at_once_and_alike(path: Path, capsys: pytest.CaptureFixture[str]):
     """Evaluation included: on any number of threads to the same bits, and near those of the reference."""
     arguments = ["execute", path, "-q", "--steps", 25]
