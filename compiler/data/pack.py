@@ -419,8 +419,11 @@ def _values(source: Source, options: PackOptions) -> Array | None:
 
 def _members(name: str, patterns: Sequence[str], columns: Mapping[str, Column]) -> tuple[str, ...]:
     """Return the columns to join, in the order of the names and patterns; in that of the table within a pattern."""
-    joinable = [column.name for column in columns.values() if column.is_joinable]
-    found = dict.fromkeys(c for pattern in map(Names, zip(patterns)) for c in joinable if c in pattern)
+    joinable = dict.fromkeys(column.name for column in columns.values() if column.is_joinable)
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        meant, candidates = Names([pattern]), joinable if is_pattern(pattern, ()) else {pattern} & joinable.keys()
+        found |= dict.fromkeys(column for column in candidates if column in meant)
     if not found:
         raise UsageError(f"join {name}: none of these columns is of numbers")
     return tuple(found)
