@@ -45,6 +45,7 @@ from runtime.codegen.kernels.conv.plan import packed_filter_cycles  # noqa: E402
 from runtime.codegen.kernels.depth import DepthLoop  # noqa: E402 - likewise
 from runtime.codegen.kernels.matmul import plan as matmul_plan  # noqa: E402 - likewise
 from runtime.codegen.kernels.matmul.plan import tile_cycles  # noqa: E402 - likewise
+from runtime.codegen.kernels.pair_chains import MAX_CHAINED_ROWS  # noqa: E402 - likewise
 from runtime.codegen.kernels.tiles import tile  # noqa: E402 - likewise
 from runtime.codegen.machine import MATRIX_ROWS  # noqa: E402 - likewise
 from runtime.codegen.rules import conv as conv_rules  # noqa: E402 - likewise
@@ -294,34 +295,40 @@ def matrix_tile(groups: int, rows: Sequence[int], *, is_far: bool = False) -> fl
     return loop(body, 1, VECTOR, size + groups * MATRIX_ROWS * width, turns=64)
 
 
-def chained_tile(rows: int, vectors: int, pairs: int = 128) -> float:
-    """Return the cycles of a tile with words of combined pairs for each of its pairs."""
+def chained_cycles(vectors: int) -> float:
+    """An instruction of the highest tile of this many vectors, over 128 pairs."""
     if not HERE.chains_pairs:
         return float("nan")
-    size = 1 << 15
+    pairs, size, count = 128, 1 << 15, MAX_CHAINED_ROWS[vectors]
 
     def body(f: Function, xs: Sequence[ir.Value], i: ir.Value, at: ir.Value) -> list[ir.Value]:
-        lines, depth = [row * (pairs + LANES) for row in range(rows)], [DepthLoop(pairs, 1, vectors * LANES)]
+        lines, depth = [row * (pairs + LANES) for row in range(count)], [DepthLoop(pairs, 1, vectors * LANES)]
         sums = tile(f, at, lines, at + size, vectors * LANES, VECTOR, depth, of_pairs=True, is_chained=True)
         for number, x in enumerate(sums):
             f.store(x, at, number * LANES + size // 2)
         return list(xs)
 
-    return loop(body, 1, VECTOR, size + pairs * vectors * LANES, turns=64) / pairs
+    return loop(body, 1, VECTOR, size + pairs * vectors * LANES, turns=64) / pairs / count / vectors
 
 
-@measures("CHAINED_WORD_CYCLES")
-def chained_word() -> float:
-    """A tile of 12 rows and two vectors against one of 6 rows and four, with words of combined pairs."""
-    return (chained_tile(12, 2) - chained_tile(6, 4)) / 6
+@measures("CHAINED_CYCLES_1")
+def chained_cycles_1() -> float:
+    return chained_cycles(1)
 
 
-@measures("KEPT_LOAD_CYCLES")
-def kept_load() -> float:
-    """Four more rows of one vector take 4 loads beside 4 instructions; two more rows of two vectors take 2."""
-    one, two = chained_tile(8, 1) - chained_tile(4, 1), chained_tile(4, 2) - chained_tile(2, 2)
-    load = (one - two) / 2
-    return load / ((two - 2 * load) / 4)
+@measures("CHAINED_CYCLES_2")
+def chained_cycles_2() -> float:
+    return chained_cycles(2)
+
+
+@measures("CHAINED_CYCLES_3")
+def chained_cycles_3() -> float:
+    return chained_cycles(3)
+
+
+@measures("CHAINED_CYCLES_4")
+def chained_cycles_4() -> float:
+    return chained_cycles(4)
 
 
 @measures("MATRIX_ROW_CYCLES")

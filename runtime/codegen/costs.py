@@ -70,11 +70,11 @@ MATRIX_COPIED_ROW_CYCLES: Final = 1.5
 MATRIX_REGISTER_CYCLES: Final = 2.0
 """Cycles of a sum in a tile register: its 16 rows are stored once, and loaded, for 16 groups of the depth."""
 
-CHAINED_WORD_CYCLES: Final = 0.125
-"""Cycles of a word of the left operand in a product of pairs by an instruction, beside its multiply-adds."""
-
-KEPT_LOAD_CYCLES: Final = 0.25
-"""Price of a load in a tile of pairs that keeps its sums in registers, relative to an instruction for pairs."""
+CHAINED_CYCLES_1: Final = 1.4
+CHAINED_CYCLES_2: Final = 1.08
+CHAINED_CYCLES_3: Final = 1.02
+CHAINED_CYCLES_4: Final = 1.03
+"""Cycles of an instruction for pairs in a tile of one to four vectors that keeps its sums in registers."""
 
 # Memory. The parameters for elements hold for float32.
 
@@ -320,6 +320,11 @@ def tile_step_cycles(rows: int, vectors: int, panel_cycles: float = 0.0) -> floa
         vectors * panel_cycles,
         MULTIPLY_ADD_LATENCY_CYCLES,
     )
+
+
+def chained_step_cycles(rows: int, vectors: int) -> float:
+    """Return the cycles of a tile of combined pairs for each pair of the depth; see `kernels.pair_chains`."""
+    return rows * vectors * (CHAINED_CYCLES_1, CHAINED_CYCLES_2, CHAINED_CYCLES_3, CHAINED_CYCLES_4)[vectors - 1]
 
 
 def matrix_tile_step_cycles(rows: int, vectors: int, copied_rows: int = 0) -> float:

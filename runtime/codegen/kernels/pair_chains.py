@@ -23,7 +23,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from runtime.codegen.costs import KEPT_LOAD_CYCLES
+from runtime.codegen.costs import chained_step_cycles
 from runtime.codegen.ir import FLOAT32, Function, Index, Type, Value
 from runtime.codegen.ir.words import bits, shuffle
 from runtime.codegen.kernels.depth import DepthLoop, PanelVector, Prefetch
@@ -40,19 +40,17 @@ from runtime.codegen.kernels.pair_products import (
     sum_without_mode,
     widened_half,
 )
+from runtime.codegen.kernels.split import least_of
 from runtime.codegen.machine import Target
 
-MAX_CHAINED_SUMS: Final = 12
-"""Upper bound on the vectors of a tile whose two chains are in registers together, beside operands."""
+MAX_CHAINED_SUMS: Final = 9
+"""Upper bound on the vectors of a tile whose two chains and sums are in registers together, beside operands."""
 
-MAX_KEPT_SUMS: Final = 8
-"""Upper bound on the vectors of a tile whose sums are in registers too, for a run of groups."""
+MAX_CHAINED_ROWS: Final = {1: 9, 2: 12, 3: 9, 4: 6}
+"""Rows of a tile of combined words by its vectors: one or three parts of `MAX_CHAINED_SUMS` sums at most."""
 
-MAX_KEPT_ROWS: Final = {1: 8, 2: 4, 4: 4}
-"""Rows of such a tile by its vectors: one part of `MAX_KEPT_SUMS` sums, or two."""
-
-MAX_RUN_GROUPS: Final = 4
-"""Upper bound on the groups of a run, whose vectors of the right operand stay in the nearest cache for all rows."""
+MAX_RUN_PAIRS: Final = 4 * GROUP_PAIRS
+"""Upper bound on a run of groups, whose vectors of the right operand stay in the nearest cache for all rows."""
 
 MAX_WIDENED_SUMS: Final = {16: 6, 32: 12}
 """Upper bound on the vectors of a tile of widened elements whose two chains are in registers, by their number."""
@@ -158,19 +156,14 @@ def elements_of_pair(target: Target) -> int:
     return 2 if target.widens_pairs else 1
 
 
-def kept_tiles(lanes: int, m: int, n: int) -> dict[tuple[int, int], float]:
-    """Return the cycles for each step of the depth, by rows and vectors of tiles that keep their sums in registers."""
+def chained_tiles(lanes: int, m: int, n: int) -> dict[tuple[int, int], float]:
+    """Return the cycles for each step of the depth, by rows and vectors of tiles of combined words."""
     costs: dict[tuple[int, int], float] = {}
-    for vectors, most in MAX_KEPT_ROWS.items():
+    for vectors, most in MAX_CHAINED_ROWS.items():
         tiles = -(-m // most)
         rows = -(-m // tiles)
-        costs[rows, vectors] = tiles * -(-n // (vectors * lanes)) * kept_step_cycles(rows, vectors)
+        costs[rows, vectors] = tiles * -(-n // (vectors * lanes)) * chained_step_cycles(rows, vectors)
     return costs
-
-
-def kept_step_cycles(rows: int, vectors: int) -> float:
-    """Return the cycles of such a tile for each step of the depth."""
-    return rows * vectors + KEPT_LOAD_CYCLES * (rows + vectors)
 
 
 def pair_of_row(row: Value) -> tuple[Value, Value]:
@@ -298,10 +291,10 @@ class _Chains:
     def added(self, sums: list[Value], zero: Value) -> list[Value]:
         """Return these sums and the products of the depth; `zero` is a vector of zeros, at which chains start."""
         lanes, (*outer, along), found = self.vector.lanes, self.depth, list[Value]()
-        if self.is_chained and self._keeps and not outer and along.iterations == self._run(along.iterations):
-            for rows in self._parts_of_run(GROUP_PAIRS + 1):
+        if self.is_chained and not outer and self._is_one_run(along.iterations):
+            for rows in self._chained_parts():
                 before = sums[len(found) : len(found) + len(rows) * len(self.vectors)]
-                found += self._groups(before, zero, self.left, self.right, along, 0, rows, () if found else self.asks)
+                found += self._groups(before, zero, self.left, self.right, along, 0, along.iterations, rows, not found)
             return found
         for i, x in enumerate(sums):
             self.f.store(x, self._buffer("tile_sums"), i * lanes)
@@ -333,11 +326,16 @@ class _Chains:
 
     def _whole_groups(self, zero: Value, left: Value, right: Value, along: DepthLoop, whole: Index) -> None:
         """Add the products of whole groups to the sums in memory."""
-        parts, step = self._widened_parts(), self._run(whole) if self.is_chained else GROUP_PAIRS
-        for i in self.f.range(0, whole, step):
-            if self.is_chained:
-                self._chained_run(zero, left, right, along, i, step)
-            elif parts:
+        if self.is_chained:
+            if len(self._chained_parts()) == 1:
+                self._chained_run(zero, left, right, along, 0, whole)
+                return
+            for i in self.f.range(0, whole, MAX_RUN_PAIRS):
+                self._chained_run(zero, left, right, along, i, least_of(i + MAX_RUN_PAIRS, whole))
+            return
+        parts = self._widened_parts()
+        for i in self.f.range(0, whole, GROUP_PAIRS):
+            if parts:
                 for pairs in range(0, GROUP_PAIRS, UNROLLED_PAIRS):
                     for ask in self.asks:
                         ask(i + pairs)
@@ -350,7 +348,7 @@ class _Chains:
     ) -> None:
         """Add the products of combined words of a short group to the sums in memory."""
         f, lanes, buffer, half, number = self.f, self.vector.lanes, self._buffer("tile_sums"), pairs // 2, 0
-        for rows in _parts(self.rows, MAX_CHAINED_SUMS // len(self.vectors)):
+        for rows in self._chained_parts():
             count = len(rows) * len(self.vectors)
             loop = f.loop(0, half, 1, [zero] * (2 * count))
             for i, carried in loop:
@@ -429,40 +427,25 @@ class _Chains:
             out += [f.fma(x, y, s) for y, s in zip(line, sums[len(out) : len(out) + len(line)], strict=True)]
         return out
 
-    def _chained_run(self, zero: Value, left: Value, right: Value, along: DepthLoop, first: Index, pairs: int) -> None:
+    def _chained_run(self, zero: Value, left: Value, right: Value, along: DepthLoop, first: Index, stop: Index) -> None:
         """Add the products of a run of groups of combined words to the sums in memory."""
         f, lanes, buffer, number = self.f, self.vector.lanes, self._buffer("tile_sums"), 0
-        for rows in self._parts_of_run(pairs):
-            asks, places = () if number else self.asks, [*range(number, number + len(rows) * len(self.vectors))]
-            if pairs == GROUP_PAIRS:
-                added = self._both_chains(zero, left, right, along, first, rows, asks)
-                sums = [f.load(buffer, i * lanes, lanes) + x for i, x in zip(places, added, strict=True)]
-            else:
-                sums = [f.load(buffer, i * lanes, lanes) for i in places]
-                sums = self._groups(sums, zero, left, right, along, first, rows, asks, pairs)
+        for rows in self._chained_parts():
+            places = range(number, number + len(rows) * len(self.vectors))
+            sums = [f.load(buffer, i * lanes, lanes) for i in places]
+            sums = self._groups(sums, zero, left, right, along, first, stop, rows, not number)
             for i, x in zip(places, sums, strict=True):
                 f.store(x, buffer, i * lanes)
             number += len(places)
 
-    @property
-    def _keeps(self) -> bool:
-        """True if the tile is small enough to keep its sums in registers."""
-        return len(self.rows) <= MAX_KEPT_ROWS.get(len(self.vectors), 0)
+    def _is_one_run(self, pairs: Index) -> bool:
+        """Return True if a depth of these pairs is one run of whole groups."""
+        most = MAX_RUN_PAIRS if len(self._chained_parts()) > 1 else pairs
+        return isinstance(pairs, int) and pairs % GROUP_PAIRS == 0 and pairs <= most
 
-    def _run(self, pairs: Index) -> int:
-        """Return the pairs of a run of groups in a depth of whole groups: it divides the depth.
-
-        It is one group if the depth is no constant, or the tile is too large to keep its sums.
-        """
-        if not isinstance(pairs, int) or not self._keeps:
-            return GROUP_PAIRS
-        groups = pairs // GROUP_PAIRS
-        return GROUP_PAIRS * max((n for n in range(1, MAX_RUN_GROUPS + 1) if groups % n == 0), default=1)
-
-    def _parts_of_run(self, pairs: int) -> Iterator[Sequence[int]]:
-        """Yield the rows whose chains are in registers together, with their sums if a run has several groups."""
-        most = MAX_CHAINED_SUMS if pairs == GROUP_PAIRS else MAX_KEPT_SUMS
-        yield from _parts(self.rows, max(most // len(self.vectors), 1))
+    def _chained_parts(self) -> Sequence[Sequence[int]]:
+        """Return the rows whose chains and sums are in registers together."""
+        return list(_parts(self.rows, max(MAX_CHAINED_SUMS // len(self.vectors), 1)))
 
     def _groups(
         self,
@@ -472,14 +455,14 @@ class _Chains:
         right: Value,
         along: DepthLoop,
         first: Index,
+        stop: Index,
         rows: Sequence[int],
-        asks: Sequence[Prefetch],
-        pairs: int = 0,
+        is_first: bool,
     ) -> list[Value]:
-        """Return these sums of some rows after a run of groups; they are in registers meanwhile."""
-        loop = self.f.loop(0, pairs or along.iterations, GROUP_PAIRS, sums)
+        """Return these sums of some rows after a run of groups; the first rows prefetch."""
+        loop, asks = self.f.loop(first, stop, GROUP_PAIRS, sums, is_nonempty=True), self.asks if is_first else ()
         for i, before in loop:
-            added = self._both_chains(zero, left, right, along, first + i, rows, asks)
+            added = self._both_chains(zero, left, right, along, i, rows, asks)
             loop.carry([x + y for x, y in zip(before, added, strict=True)])
         return loop.results
 

@@ -13,9 +13,9 @@ from runtime.codegen.ir.types import BFLOAT16
 from runtime.codegen.ir.words import convert, maximum
 from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS
 from runtime.codegen.kernels.matmul import ComputedMatrix, Matrix, PairedMatrix, plan_product, product, stored
-from runtime.codegen.kernels.matmul.plan import MAX_CHAIN_DEPTH, MAX_CHAINED_ROWS, MAX_TILE_ROWS, shares
+from runtime.codegen.kernels.matmul.plan import MAX_CHAIN_DEPTH, MAX_TILE_ROWS, shares
 from runtime.codegen.kernels.matmul.tile import tile
-from runtime.codegen.kernels.pair_chains import UNROLLED_PAIRS
+from runtime.codegen.kernels.pair_chains import MAX_CHAINED_ROWS, UNROLLED_PAIRS
 from runtime.codegen.kernels.pair_products import GROUP_PAIRS
 from runtime.codegen.kernels.steps import ComputedOperand
 from runtime.codegen.machine import INSTRUCTION_SETS, target

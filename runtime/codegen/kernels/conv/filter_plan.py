@@ -11,7 +11,7 @@ from runtime.codegen.ir import Type
 from runtime.codegen.kernels.conv.borders import Border
 from runtime.codegen.kernels.conv.plan import CONFLICT_STRIDE_BYTES, WANTED_ITEMS
 from runtime.codegen.kernels.matmul.plan import shares, step_cycles, tile_rows
-from runtime.codegen.kernels.pair_chains import kept_tiles
+from runtime.codegen.kernels.pair_chains import chained_tiles
 from runtime.codegen.kernels.pair_products import GROUP_PAIRS
 from runtime.codegen.machine import NOMINAL_TARGET, Target
 
@@ -114,7 +114,7 @@ class FilterGradient:
         """Return this gradient with the tile for combined words that keeps its sums in registers, if there are such."""
         if not (self.of_pairs and target.chains_pairs):
             return self
-        tiles = kept_tiles(self.lanes, self.deep, self.wide)
+        tiles = chained_tiles(self.lanes, self.deep, self.wide)
         most, vectors = min(tiles, key=lambda tile: tiles[tile])
         return replace(self, vectors=vectors, most=most)
 

@@ -17,10 +17,11 @@ from runtime.codegen.costs import (
     L2_PANEL_BYTES_PER_CYCLE,
     PACKED_ELEMENT_CYCLES,
     SCATTERED_BYTE_CYCLES,
+    chained_step_cycles,
 )
 from runtime.codegen.kernels.conv.axes import Axis
 from runtime.codegen.kernels.matmul.plan import shares, step_cycles, tile_rows
-from runtime.codegen.kernels.pair_chains import MAX_KEPT_ROWS, kept_step_cycles
+from runtime.codegen.kernels.pair_chains import MAX_CHAINED_ROWS
 from runtime.codegen.kernels.pair_products import GROUP_PAIRS
 from runtime.codegen.machine import NOMINAL_L1_BYTES, NOMINAL_L2_BYTES, NOMINAL_LANES, NOMINAL_TARGET, Target
 
@@ -244,7 +245,7 @@ def _costs_of_images(target: Target, lanes: int, shape: ConvShape, *, keeps: boo
         fewest = -(-shape.images // most)
         for parts in (fewest, fewest + 1):
             sizes = shares(shape.images, -(-shape.images // parts))
-            cycles = kept_step_cycles if keeps else partial(step_cycles, target, of_pairs=shape.of_pairs)
+            cycles = chained_step_cycles if keeps else partial(step_cycles, target, of_pairs=shape.of_pairs)
             step = sum(n * cycles(size, vectors) for size, n in sizes)
             costs[ConvTile(sizes[0][0], 1, 1, vectors)] = step * -(-shape.wide // (vectors * lanes))
     return costs
@@ -336,14 +337,14 @@ def _costs(
             count = images * rows * columns
             copied = count if images * rows > 1 else 0
             step = step_cycles(target, count, vectors, near, of_pairs=shape.of_pairs, copied_rows=copied)
-            step = kept_step_cycles(count, vectors) if keeps else step
+            step = chained_step_cycles(count, vectors) if keeps else step
             tiles = -(-shape.images // images) * -(-shape.rows.pixels // rows) * -(-shape.columns.pixels // columns)
             costs[ConvTile(images, rows, columns, vectors)] = tiles * -(-shape.wide // (vectors * lanes)) * step
     return costs
 
 
 def _tile_rows(target: Target, shape: ConvShape, *, keeps: bool) -> Mapping[int, int]:
-    return MAX_KEPT_ROWS if keeps else tile_rows(target, of_pairs=shape.of_pairs)
+    return MAX_CHAINED_ROWS if keeps else tile_rows(target, of_pairs=shape.of_pairs)
 
 
 def _tile_extents(shape: ConvShape, most: int, one_row: bool) -> Iterator[tuple[int, int, int]]:

@@ -11,16 +11,17 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from runtime.codegen.costs import (
-    CHAINED_WORD_CYCLES,
     CONFLICTING_ROWS_PENALTY,
     PACKED_ELEMENT_CYCLES,
     UNPACKED_ELEMENT_CYCLES,
+    chained_step_cycles,
     matrix_tile_step_cycles,
     tile_step_cycles,
 )
 from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS
 from runtime.codegen.kernels.matmul.shape import MOST_FEW_ROWS
 from runtime.codegen.kernels.matrix_tiles import MAX_MATRIX_ROWS
+from runtime.codegen.kernels.pair_chains import MAX_CHAINED_ROWS
 from runtime.codegen.machine import NOMINAL_L1_BYTES, Target
 
 MAX_CHAIN_DEPTH: Final = 256
@@ -40,10 +41,6 @@ LLVM loads vectors of the next step ahead, so fewer fit than a count of register
 MAX_WIDENED_VECTORS: Final = 2
 """Upper bound on the vectors of a tile whose elements are widened: high tiles read panels of twice the size less often.
 """
-
-
-MAX_CHAINED_ROWS: Final = {1: 12, 2: 12, 3: 8, 4: 6}
-"""Rows of a tile of combined pairs by its vectors: two equal parts of `pair_chains.MAX_CHAINED_SUMS` sums, or one."""
 
 
 def tile_rows(target: Target, *, of_pairs: bool) -> Mapping[int, int]:
@@ -338,7 +335,7 @@ def tile_costs(
         columns, tiles = -(-n // (vectors * lanes)), -(-m // most)
         rows = -(-m // tiles)
         step = step_cycles(target, rows, vectors, of_pairs=of_pairs)
-        step += rows * CHAINED_WORD_CYCLES if is_chained else 0
+        step = chained_step_cycles(rows, vectors) if is_chained else step
         costs[rows, vectors] = columns * tiles * step
     return costs
 

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.kernels.depth import DepthLoop, PanelVector
-from runtime.codegen.kernels.matmul.plan import MAX_CHAINED_ROWS, depth_of_block, shares, tile_rows
-from runtime.codegen.kernels.pair_chains import chain_columns, chain_rows
+from runtime.codegen.kernels.matmul.plan import depth_of_block, shares, tile_rows
+from runtime.codegen.kernels.pair_chains import MAX_CHAINED_ROWS, chain_columns, chain_rows
 from runtime.codegen.kernels.recurrent.layer import Layer
 from runtime.codegen.kernels.tiles import tile
 

@@ -25,7 +25,7 @@ from runtime.codegen.kernels.conv.winograd.plan import MAX_CACHED_FILTER_BYTES
 from runtime.codegen.kernels.conv.winograd.tiles import ImageAxis, Tiling, TransformedLayout
 from runtime.codegen.kernels.conv.winograd.transforms import FILTER_TAPS, POSITIONS
 from runtime.codegen.kernels.matmul.plan import shares, tile_costs
-from runtime.codegen.kernels.pair_chains import elements_of_pair, kept_tiles
+from runtime.codegen.kernels.pair_chains import chained_tiles, elements_of_pair
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
 BLOCK_TILE_CHANNELS: Final = 8192
@@ -214,7 +214,7 @@ def planned_filters(target: Target, shape: FilterGradient) -> FilterPlan:
         rows, vectors = min((tile for tile in costs if tile[1] <= most), key=lambda tile: costs[tile])
     steps = costs[rows, vectors] * -(-shape.deep // channels)
     if shape.of_pairs and target.chains_pairs:
-        kept = kept_tiles(shape.lanes, channels, shape.wide)
+        kept = chained_tiles(shape.lanes, channels, shape.wide)
         rows, vectors = min((tile for tile in kept if tile[1] <= vectors), key=lambda tile: kept[tile])
     elements = elements_of_pair(target) if shape.of_pairs else 1
     one = replace(one, rows=rows, vectors=vectors, elements=elements)

@@ -24,7 +24,7 @@ from runtime.codegen.kernels.conv.plan import CONFLICT_STRIDE_BYTES, MAX_CHAIN_D
 from runtime.codegen.kernels.conv.winograd.tiles import ImageAxis, Tiling, TransformedLayout
 from runtime.codegen.kernels.conv.winograd.transforms import FILTER_TAPS, POSITIONS
 from runtime.codegen.kernels.matmul.plan import tile_costs, tile_shape
-from runtime.codegen.kernels.pair_chains import elements_of_pair, kept_tiles
+from runtime.codegen.kernels.pair_chains import chained_tiles, elements_of_pair
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
 BLOCK_PIXEL_BYTES: Final = 768 << 10
@@ -211,7 +211,7 @@ def plan_winograd(target: Target, bits: int, shape: ConvShape) -> WinogradPlan:
     costs = tile_costs(target, lanes, few, shape.wide, of_pairs=shape.of_pairs)
     steps = min(cost for tile, cost in costs.items() if nominal_width % (tile[1] * lanes) == 0)
     if shape.of_pairs and target.chains_pairs:
-        costs = kept_tiles(lanes, few, shape.wide)
+        costs = chained_tiles(lanes, few, shape.wide)
     tiles = [tile for tile in costs if nominal_width % (tile[1] * lanes) == 0]
     rows, vectors = min(tiles, key=lambda tile: costs[tile])
     width = vectors * lanes
