@@ -38,9 +38,8 @@ LLVM loads vectors of the next step ahead, so fewer fit than a count of register
 """
 
 
-MAX_WIDENED_VECTORS: Final = 2
-"""Upper bound on the vectors of a tile whose elements are widened: high tiles read panels of twice the size less often.
-"""
+MAX_WIDENED_VECTORS: Final = {16: 2, 32: 4}
+"""Upper bound on the vectors of a tile whose elements are widened, by the number of registers."""
 
 
 def tile_rows(target: Target, *, of_pairs: bool) -> Mapping[int, int]:
@@ -202,7 +201,7 @@ def _plan_tiles(
     is_widened, is_chained = of_pairs and target.widens_pairs, of_pairs and target.chains_pairs
     elements = 2 if is_widened else 1
     item, lanes = bits // 8 * elements, target.lanes(bits)
-    most = MAX_WIDENED_VECTORS if is_widened else None
+    most = MAX_WIDENED_VECTORS[target.registers] if is_widened else None
     rows, vectors = tile_shape(target, lanes, m, n, of_pairs=of_pairs, is_chained=is_chained, max_vectors=most)
     width = vectors * lanes
     depths, depth = max(-(-k // MAX_CHAIN_DEPTH), 1), depth_of_block(k)
