@@ -4,6 +4,7 @@ from subjects import initial, is_trained, rows
 
 import runtime
 from prograd import Program, adam, adamw, momentum, ops, sgd
+from prograd import mixed as order_of_pairs
 
 OPTIMIZERS = {"sgd": sgd, "momentum": lambda rate: momentum(rate, momentum=0.9), "adam": adam, "adamw": adamw}
 
@@ -100,8 +101,9 @@ def program(subject):
 
 
 def session(subject, threads, engine="native", batch=None, mixed=""):
-    """A run with the values that all begin with."""
-    compiled = program(subject).compile(batch=batch or subject.batch, mixed=mixed or None)
+    """A run with the values that all begin with; `mixed` is nothing, "bfloat16", or "pairs" for its other order."""
+    asked = order_of_pairs("bfloat16", order="pairs") if mixed == "pairs" else mixed or None
+    compiled = program(subject).compile(batch=batch or subject.batch, mixed=asked)
     run = runtime.Run(compiled, engine=engine, threads=threads)
     for name, value in initial(subject).items():
         run.state[name] = value

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from compiler.errors import CompileError
+from compiler.passes.mixed_precision import require_order
 from compiler.passes.pass_table import PassTable
 
 
@@ -17,14 +18,16 @@ class Mixed:
         dtype: dtype that operands of products are rounded to.
         keep: patterns of the names of tensors whose ops stay float32.
         lower: patterns of the names of results that are rounded although an operand is not.
+        order: the order in which products add, "tiles" or "pairs".
     """
 
     dtype: str
     keep: tuple[str, ...] = ()
     lower: tuple[str, ...] = ()
+    order: str = "tiles"
 
 
-def mixed(dtype: str, *, keep: Sequence[str] = (), lower: Sequence[str] = ()) -> Mixed:
+def mixed(dtype: str, *, keep: Sequence[str] = (), lower: Sequence[str] = (), order: str = "tiles") -> Mixed:
     """Return a request for mixed precision, for `compile(mixed=…)`.
 
     Args:
@@ -33,11 +36,15 @@ def mixed(dtype: str, *, keep: Sequence[str] = (), lower: Sequence[str] = ()) ->
             gradient.
         lower: patterns likewise. The result of an op with such a name is rounded to bfloat16 where it is kept in
             memory, although it is a sum with a float32 tensor, such as the residual stream of a transformer.
+        order: the order in which products add, on every machine: "tiles" is that of Intel's AMX, and the default;
+            "pairs" is that of `vdpbf16ps`. AMD since Zen 4 trains faster with "pairs", and Intel with AMX much faster
+            with "tiles". The last bits of results differ, so one network has another hash by each.
 
     Raises:
-        CompileError: `keep` or `lower` is text, or a pattern has a comma or is empty.
+        CompileError: `keep` or `lower` is text, a pattern has a comma or is empty, or `order` is neither of the two.
     """
-    return Mixed(dtype, patterns_of("mixed", "keep", keep), patterns_of("mixed", "lower", lower))
+    keeps, lowers = patterns_of("mixed", "keep", keep), patterns_of("mixed", "lower", lower)
+    return Mixed(dtype, keeps, lowers, require_order(order))
 
 
 def patterns_of(what: str, option: str, given: Sequence[str]) -> tuple[str, ...]:
@@ -70,4 +77,5 @@ def require_mixed(request: Mixed | str | None) -> None:
 
 def _settings(request: Mixed) -> dict[str, str]:
     patterns = {"keep": request.keep, "lower": request.lower}
-    return {"dtype": request.dtype, **{name: ",".join(given) for name, given in patterns.items() if given}}
+    settings = {"dtype": request.dtype, **{name: ",".join(given) for name, given in patterns.items() if given}}
+    return settings if request.order == "tiles" else {**settings, "order": require_order(request.order)}

@@ -107,6 +107,7 @@ class Program:
         self.run_desc: pb.RunDesc | None = None
         self.arrays: dict[str, dict[str, Any]] = {}  # by path and key: initial values that `save` writes beside it
         self.outputs_of_module: list[str] = []  # names of an imported module's results
+        self._bfloat16_order = pb.BFLOAT16_ORDER_UNSPECIFIED
         self.mixed_of_import: Mixed | str | None = None  # mixed precision that the import was asked for
         self.notes_of_import: list[str] = []  # what the exporter of an imported file did to its weights
         self.tensors_of_file: list[Any] = []  # weights of an imported file: name, shape, trained, reason
@@ -830,7 +831,7 @@ class Program:
                 block.bodies,
             )
         )
-        program.name, program.seed = self.name, self.seed
+        program.name, program.seed, program.bfloat16_order = self.name, self.seed, self._bfloat16_order
         program.model.extend(pb.ModelText(key=key, text=text) for key, text in sorted(self.texts_of_model.items()))
         program.limits.extend(limits for _, limits in sorted(self.limits.items()))
         if self.data_desc is not None:
@@ -855,6 +856,7 @@ class Program:
         self.locations.texts.extend(desc.locations)
         self.texts_of_model.update((each.key, each.text) for each in desc.model)
         self.limits.update((each.symbol, each) for each in desc.limits)
+        self._bfloat16_order = desc.bfloat16_order
         self._streams = count(next_stream(desc))
         self._states = StateTable(self.locations.here, self._streams)
         self.states = self._states.descs

@@ -44,6 +44,8 @@ def differences(a: pb.ProgramDesc, b: pb.ProgramDesc) -> list[Group]:
 def _program(a: pb.ProgramDesc, b: pb.ProgramDesc) -> Iterator[str]:
     for field in ("format_version", "producer", "name", "seed"):
         yield from changed(f"{field.replace('_', ' ')}:", getattr(a, field), getattr(b, field))
+    orders = ("pairs" if p.bfloat16_order == pb.BFLOAT16_ORDER_PAIRS else "tiles" for p in (a, b))
+    yield from changed("order of products of bfloat16:", *orders)
     yield from by_key("text of the model", a.model, b.model, lambda t: name(t.key), _model_text)
     yield from by_key("limits of", a.limits, b.limits, lambda each: name(each.symbol), _limits)
     yield from by_key("operator", a.operators, b.operators, lambda o: name(o.type), _operator)

@@ -69,6 +69,11 @@ class Direction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DIRECTION_UNSPECIFIED: _ClassVar[Direction]
     DIRECTION_MIN: _ClassVar[Direction]
     DIRECTION_MAX: _ClassVar[Direction]
+
+class Bfloat16Order(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    BFLOAT16_ORDER_UNSPECIFIED: _ClassVar[Bfloat16Order]
+    BFLOAT16_ORDER_PAIRS: _ClassVar[Bfloat16Order]
 D_TYPE_UNSPECIFIED: DType
 D_TYPE_FLOAT32: DType
 D_TYPE_FLOAT64: DType
@@ -108,9 +113,11 @@ REMAINDER_PARTIAL: Remainder
 DIRECTION_UNSPECIFIED: Direction
 DIRECTION_MIN: Direction
 DIRECTION_MAX: Direction
+BFLOAT16_ORDER_UNSPECIFIED: Bfloat16Order
+BFLOAT16_ORDER_PAIRS: Bfloat16Order
 
 class ProgramDesc(_message.Message):
-    __slots__ = ("format_version", "producer", "name", "seed", "operators", "states", "blocks", "entries", "data", "run", "files", "locations", "model", "limits", "complete")
+    __slots__ = ("format_version", "producer", "name", "seed", "operators", "states", "blocks", "entries", "data", "run", "files", "locations", "model", "limits", "bfloat16_order", "complete")
     FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -125,6 +132,7 @@ class ProgramDesc(_message.Message):
     LOCATIONS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
+    BFLOAT16_ORDER_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     format_version: int
     producer: str
@@ -140,8 +148,9 @@ class ProgramDesc(_message.Message):
     locations: _containers.RepeatedScalarFieldContainer[str]
     model: _containers.RepeatedCompositeFieldContainer[ModelText]
     limits: _containers.RepeatedCompositeFieldContainer[SymbolLimits]
+    bfloat16_order: Bfloat16Order
     complete: bool
-    def __init__(self, format_version: _Optional[int] = ..., producer: _Optional[str] = ..., name: _Optional[str] = ..., seed: _Optional[int] = ..., operators: _Optional[_Iterable[_Union[OperatorVersion, _Mapping]]] = ..., states: _Optional[_Iterable[_Union[StateDesc, _Mapping]]] = ..., blocks: _Optional[_Iterable[_Union[BlockDesc, _Mapping]]] = ..., entries: _Optional[_Iterable[_Union[EntryDesc, _Mapping]]] = ..., data: _Optional[_Union[DataDesc, _Mapping]] = ..., run: _Optional[_Union[RunDesc, _Mapping]] = ..., files: _Optional[_Iterable[_Union[FileDesc, _Mapping]]] = ..., locations: _Optional[_Iterable[str]] = ..., model: _Optional[_Iterable[_Union[ModelText, _Mapping]]] = ..., limits: _Optional[_Iterable[_Union[SymbolLimits, _Mapping]]] = ..., complete: bool = ...) -> None: ...
+    def __init__(self, format_version: _Optional[int] = ..., producer: _Optional[str] = ..., name: _Optional[str] = ..., seed: _Optional[int] = ..., operators: _Optional[_Iterable[_Union[OperatorVersion, _Mapping]]] = ..., states: _Optional[_Iterable[_Union[StateDesc, _Mapping]]] = ..., blocks: _Optional[_Iterable[_Union[BlockDesc, _Mapping]]] = ..., entries: _Optional[_Iterable[_Union[EntryDesc, _Mapping]]] = ..., data: _Optional[_Union[DataDesc, _Mapping]] = ..., run: _Optional[_Union[RunDesc, _Mapping]] = ..., files: _Optional[_Iterable[_Union[FileDesc, _Mapping]]] = ..., locations: _Optional[_Iterable[str]] = ..., model: _Optional[_Iterable[_Union[ModelText, _Mapping]]] = ..., limits: _Optional[_Iterable[_Union[SymbolLimits, _Mapping]]] = ..., bfloat16_order: _Optional[_Union[Bfloat16Order, str]] = ..., complete: bool = ...) -> None: ...
 
 class ModelText(_message.Message):
     __slots__ = ("key", "text")

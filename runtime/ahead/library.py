@@ -167,6 +167,7 @@ def library_of(
         raise UsageError("a library cannot be called prograd, as its runtime is; give the program's file another name")
     if len({target.fma for target in targets}) > 1:
         raise UsageError("--cpu: sets with and without a fused multiply-add have different bits; build two libraries")
+    targets = [target.for_program(program) for target in targets]
     functions = _functions(program, name, entries, rows)
     shards = _add_shards(program, name, functions) if by_shard else {}
     named = _Named(name, program_sha256(program))

@@ -13,6 +13,8 @@ from runtime.contract import require
 def check_entries(program: pb.ProgramDesc) -> None:
     """Raise ProgramError unless every entry has a name, blocks that exist and sizes."""
     check_unique((entry.name for entry in program.entries), "entry")
+    order = program.bfloat16_order
+    require(order in pb.Bfloat16Order.values(), f"this version has no order {order} of products of bfloat16")
     require(bool(program.entries), "the program has no entry to run")
     count = sum(len(entry.bindings) for entry in program.entries)
     require(count <= MAX_BINDINGS, f"the entries have {count} sizes in all; at most {MAX_BINDINGS} are supported")

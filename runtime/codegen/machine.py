@@ -22,6 +22,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from prograd_proto import program_pb2 as pb
 from runtime.errors import UsageError
 
 PREFETCH_BYTES: Final = 1 << 13
@@ -68,6 +69,7 @@ class Target:
         has_matrix_tiles: True if products of bfloat16 use the tiles of AMX; no bit depends on it.
         has_byte_products: True if an instruction adds the products of four pairs of bytes; no bit depends on it.
         has_byte_tiles: True if products of bytes use the tiles of AMX; no bit depends on it.
+        adds_pairs: True if products of bfloat16 add pair by pair in one chain, not in groups as AMX does.
         l2_bytes: size of the second-level cache of this CPU; no bit of a result may depend on it.
         threads: upper bound on the threads among which kernels partition their work, one of `THREAD_CLASSES`; no bit of
             a result may depend on it.
@@ -85,6 +87,7 @@ class Target:
     has_matrix_tiles: bool = False
     has_byte_products: bool = False
     has_byte_tiles: bool = False
+    adds_pairs: bool = False
     l2_bytes: int = 512 << 10
     threads: int = 2
     is_compact: bool = False
@@ -102,7 +105,17 @@ class Target:
     @property
     def chains_pairs(self) -> bool:
         """True if copies of matrices of bfloat16 have neighbours of a chain in a word, which one instruction adds."""
-        return self.has_pair_products and not self.has_matrix_tiles
+        return self.has_pair_products and not self.has_matrix_tiles and not self.adds_pairs
+
+    def for_program(self, program: pb.ProgramDesc) -> Target:
+        """Return the target whose products of bfloat16 have the order of additions that the program names.
+
+        AMX cannot add pair by pair, and CPUs that have it multiply and add widened elements faster than pairs.
+        """
+        if program.bfloat16_order != pb.BFLOAT16_ORDER_PAIRS:
+            return self
+        pairs = self.has_pair_products and not self.has_matrix_tiles
+        return replace(self, adds_pairs=True, has_matrix_tiles=False, has_pair_products=pairs)
 
     def lanes(self, bits: int = 32) -> int:
         """Return the number of elements of `bits` bits in a vector register."""

@@ -16,7 +16,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy as np
 from subjects import random_networks
 
-from compiler import CompileError, OpError
+from compiler import CompileError, OpError, mixed
+from compiler.build.mixed import Mixed
 from fuzz import campaign, engines, judging, networks
 from fuzz.building import Building
 from fuzz.campaign import Trial
@@ -41,9 +42,9 @@ ODD_NUMBERS = (np.nan, np.inf, -np.inf, 1e-40, -1e-42, 3e38, -0.0)
 """Numbers that some feeds contain."""
 
 
-def precisions(judge: str) -> dict[str, str | None]:
+def precisions(judge: str) -> dict[str, Mixed | str | None]:
     """Return the names of a judge, and the precision with which each compiles."""
-    return {judge: None, f"{judge}, mixed": "bfloat16"}
+    return {judge: None, f"{judge}, mixed": "bfloat16", f"{judge}, by pairs": mixed("bfloat16", order="pairs")}
 
 
 def tried(seed: int, compare: Compare | None = None, judge: str = JUDGE) -> Trial:
@@ -59,14 +60,14 @@ def tried(seed: int, compare: Compare | None = None, judge: str = JUDGE) -> Tria
         trial.recipe = building.recipe
         trial.note([of_building(building, name, compare) for name in precisions(judge)])
         return trial
-    for name, mixed in precisions(judge).items():
+    for name, asked in precisions(judge).items():
         if seed % 3 == 1:
             program, feeds = random_networks.network(seed)
-            desc = program.compile(batch=random_networks.ROWS, mixed=mixed).desc
+            desc = program.compile(batch=random_networks.ROWS, mixed=asked).desc
         else:
             network = networks.drawn(seed)
             try:
-                desc, feeds = networks.compiled(network, mixed).desc, networks.fed(network)
+                desc, feeds = networks.compiled(network, asked).desc, networks.fed(network)
             except (OpError, CompileError) as error:
                 trial.note(
                     [Verdict("skipped", name, "bits", f"{type(error).__name__}: {str(error).split(':')[0][:60]}")]
@@ -90,8 +91,8 @@ def with_odd_numbers(feeds: Mapping[str, np.ndarray], seed: int) -> dict[str, np
 def of_building(building: Building, name: str, compare: Compare | None = None) -> Verdict:
     """Judge a program that a recipe builds."""
     try:
-        mixed = "bfloat16" if name.endswith(", mixed") else None
-        desc = building.program.compile(mixed=mixed, **building.recipe.sizes).desc
+        [asked] = [each for known, each in precisions(name.partition(",")[0]).items() if known == name]
+        desc = building.program.compile(mixed=asked, **building.recipe.sizes).desc
     except CompileError:
         return Verdict("skipped", name, "bits", "refused while compiling")
     return (compare or compared)(desc, building.recipe.feeds, name)

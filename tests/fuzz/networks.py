@@ -16,6 +16,7 @@ import numpy as np
 import prograd
 from compiler import CompileError, OpError
 from compiler.build.compiled import Compiled
+from compiler.build.mixed import Mixed
 from compiler.errors import LimitError
 from fuzz import engines
 from fuzz.building import WORDS
@@ -153,7 +154,7 @@ def _bias(rng: np.random.Generator) -> str:
     return ", bias=False" if rng.random() < 0.3 else ""
 
 
-def compiled(network: Network, mixed: str | None = None) -> Compiled:
+def compiled(network: Network, mixed: Mixed | str | None = None) -> Compiled:
     """Raises what a line raises, or compiling."""
     names = {**WORDS, "layers": prograd.layers}
     for line in (*network.start, *network.body, *network.end):

@@ -12,6 +12,7 @@ from subjects.commands import run_compiler
 import prograd
 from compiler.build.compiled import compile_program
 from compiler.build.mixed import with_mixed
+from compiler.passes.mixed_precision import ORDERS
 from compiler.passes.pipeline import PASSES
 from prograd import CompileError, Program, normal, ops, sgd
 from prograd_proto.blocks import BlockAnalysis
@@ -179,6 +180,22 @@ def test_the_command_takes_patterns_beside_the_dtype(tmp_path: Path, capsys: pyt
         code, _, err = run_compiler(capsys, *command, f"{asked}={parameter}")
         assert code != 0
         assert err.endswith(f"mixed: {option}={parameter!r} needs mixed precision; give 'bfloat16' as mixed too\n")
+
+
+def test_the_command_takes_the_order_of_additions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    net().compile(batch=32).save(tmp_path / "net.pb")
+    command = ["compile", tmp_path / "net.pb", "--option", "mixed_precision.order=pairs"]
+    code, out, _ = run_compiler(capsys, *command, "--mixed", "bfloat16")
+    assert code == 0
+    hashes = [net().compile(batch=32, mixed=prograd.mixed("bfloat16", order=order)).sha256 for order in ORDERS]
+    assert [each in out for each in hashes] == [False, True]
+    code, _, err = run_compiler(capsys, *command)
+    assert code != 0
+    assert err.endswith("mixed: order='pairs' needs mixed precision; give 'bfloat16' as mixed too\n")
+    command[-1] = "mixed_precision.order=rows"
+    code, _, err = run_compiler(capsys, *command, "--mixed", "bfloat16")
+    assert code != 0
+    assert err.endswith("mixed: order='rows' is no order of additions; there are tiles and pairs\n")
 
 
 def test_products_of_few_columns_of_a_float32_input_stay_float32() -> None:

@@ -30,13 +30,20 @@ lowering  the rewriting of a block
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from typing import Final
 
 from compiler.errors import CompileError
 from compiler.passes.mixed_precision.lowering import DTYPE, Lowering
+from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses
 
+ORDERS: Final = {"tiles": pb.BFLOAT16_ORDER_UNSPECIFIED, "pairs": pb.BFLOAT16_ORDER_PAIRS}
+"""The orders in which products of bfloat16 add; see docs/reproducibility.md."""
 
-def mixed_precision(program: BlockAnalyses, *, dtype: str = "", keep: str = "", lower: str = "") -> None:
+
+def mixed_precision(
+    program: BlockAnalyses, *, dtype: str = "", keep: str = "", lower: str = "", order: str = "tiles"
+) -> None:
     """Compute products with bfloat16 operands, and keep activations in bfloat16; off unless `dtype` is given.
 
     Args:
@@ -44,18 +51,28 @@ def mixed_precision(program: BlockAnalyses, *, dtype: str = "", keep: str = "", 
         dtype: bfloat16, or nothing for a program as it was built.
         keep: patterns of names, with commas between them, of tensors whose ops stay float32, such as head.*
         lower: patterns of names, likewise, of results that are rounded although an operand is not.
+        order: in which products of bfloat16 add: tiles, as AMX does, or pairs, which is faster on AMD
     """
+    require_order(order)
     if not dtype:
-        for option, patterns in (("keep", keep), ("lower", lower)):
-            if patterns:
-                raise CompileError(f"mixed: {option}={patterns!r} needs mixed precision; give {DTYPE!r} as mixed too")
+        for option, given in (("keep", keep), ("lower", lower), ("order", order if ORDERS[order] else "")):
+            if given:
+                raise CompileError(f"mixed: {option}={given!r} needs mixed precision; give {DTYPE!r} as mixed too")
         return
     if dtype != DTYPE:
         raise CompileError(f"mixed={dtype!r}: operands can be rounded to {DTYPE} only; write mixed={DTYPE!r}")
+    program.desc.bfloat16_order = ORDERS[order]
     names = {name for number in range(len(program)) for name in program[number].names}
     found = {"keep": _patterns("keep", keep, names), "lower": _patterns("lower", lower, names)}
     for number in range(len(program)):
         Lowering(program[number], found["keep"], found["lower"]).rewrite()
+
+
+def require_order(order: str) -> str:
+    """Return the order; raise CompileError if there is none of this name."""
+    if order not in ORDERS:
+        raise CompileError(f"mixed: order={order!r} is no order of additions; there are {' and '.join(ORDERS)}")
+    return order
 
 
 def _patterns(option: str, text: str, names: set[str]) -> list[str]:

@@ -10,6 +10,7 @@ from prograd_proto.text.ops import read_definition, read_op
 from prograd_proto.text.tables import reorder
 from prograd_proto.text.values import read_type
 from prograd_proto.text.words import (
+    BFLOAT16_ORDERS,
     DIRECTIONS,
     FORMATS,
     KINDS,
@@ -96,7 +97,7 @@ class Reader:
                 case "complete":
                     program.complete = True
                 case _:
-                    raise says_nothing(word)
+                    program.bfloat16_order = line.enumerator(word, "order", BFLOAT16_ORDERS)
 
     def _model(self, line: Line) -> None:
         each = self.program.model.add(key=line.name())

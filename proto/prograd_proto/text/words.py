@@ -34,6 +34,9 @@ STAGES: Final[Words] = {n: name.removeprefix("STAGE_").lower() for name, n in pb
 OVERS: Final[Words] = {n: name.removeprefix("OVER_").lower() for name, n in pb.Over.items() if n}
 FORMATS: Final[Words] = {n: name.removeprefix("DATA_FORMAT_").lower() for name, n in pb.DataFormat.items() if n}
 REMAINDERS: Final[Words] = {n: name.removeprefix("REMAINDER_").lower() for name, n in pb.Remainder.items() if n}
+BFLOAT16_ORDERS: Final[Words] = {
+    n: f"by_{name.removeprefix('BFLOAT16_ORDER_').lower()}" for name, n in pb.Bfloat16Order.items() if n
+}
 DIRECTIONS: Final[Words] = {n: name.removeprefix("DIRECTION_").lower() for name, n in pb.Direction.items() if n}
 
 

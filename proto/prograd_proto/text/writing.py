@@ -8,6 +8,7 @@ from prograd_proto.text.ops import op_line
 from prograd_proto.text.tables import Definitions, Locations
 from prograd_proto.text.values import type_of_tensor
 from prograd_proto.text.words import (
+    BFLOAT16_ORDERS,
     DIRECTIONS,
     FORMATS,
     KINDS,
@@ -40,6 +41,7 @@ def program_lines(program: pb.ProgramDesc, locations: Locations) -> Iterator[str
         f"format {program.format_version}" if program.format_version else "",
         f"seed {program.seed}" if program.seed else "",
         f"producer {quoted(program.producer)}" if program.producer else "",
+        clause("order", program.bfloat16_order, BFLOAT16_ORDERS),
         "complete" if program.complete else "",
     )
     yield from part([f"model {name(each.key)}, {quoted(each.text)}" for each in program.model])

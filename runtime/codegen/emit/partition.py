@@ -187,6 +187,5 @@ def _cost_of_partition(target: Target, bits: int, shape: ProductShape, partition
 def plan_of(target: Target, bits: int, shape: ProductShape, m: int, n: int, k: int) -> MatmulPlan:
     """Return the plan for a part of these sizes."""
     left, right, packed = shape.left, shape.right, shape.packed
-    return plan_product(
-        target, bits, m, n, k, left, right, packed, of_pairs=shape.of_pairs, reads_pairs=shape.reads_pairs
-    )
+    reads_pairs = shape.reads_pairs and not target.adds_pairs
+    return plan_product(target, bits, m, n, k, left, right, packed, of_pairs=shape.of_pairs, reads_pairs=reads_pairs)

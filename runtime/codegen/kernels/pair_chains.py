@@ -440,8 +440,9 @@ class _Chains:
 
     def _is_one_run(self, pairs: Index) -> bool:
         """Return True if a depth of these pairs is one run of whole groups."""
-        most = MAX_RUN_PAIRS if len(self._chained_parts()) > 1 else pairs
-        return isinstance(pairs, int) and pairs % GROUP_PAIRS == 0 and pairs <= most
+        if isinstance(pairs, Value) or pairs % GROUP_PAIRS:
+            return False
+        return pairs <= MAX_RUN_PAIRS or len(self._chained_parts()) == 1
 
     def _chained_parts(self) -> Sequence[Sequence[int]]:
         """Return the rows whose chains and sums are in registers together."""

@@ -1,9 +1,10 @@
 """Products of pairs of bfloat16: a word of 32 bits holds two neighbours of the depth, the first one below.
 
-Products of bfloat16 are added in the order of the instruction `tdpbf16ps` of AMX (Intel 64 and IA-32 Architectures
-Software Developer's Manual, volume 2): `matrix_tiles` has it, and `pair_chains` computes it by vector instructions.
-Each product is added by a multiply-add that rounds once. Operands and sums below the least normal number count as 0.
-Vector instructions do so in the mode of the processor that flushes such numbers.
+A program names one of two orders of additions. That of tiles is the order of the instruction `tdpbf16ps` of AMX (Intel
+64 and IA-32 Architectures Software Developer's Manual, volume 2): `matrix_tiles` has it, and `pair_chains` computes it
+by vector instructions. That of pairs is one chain, the second element of each pair before the first, as `vdpbf16ps` of
+AVX-512 adds: `tiles` computes it. Each product is added by a multiply-add that rounds once. Operands and sums below the
+least normal number count as 0. Vector instructions do so in the mode of the processor that flushes such numbers.
 
 x86 flushes a sum that is below the least normal number after rounding, AArch64 one that is below it before rounding.
 The modes differ for sums that round to the least normal number. AArch64 sets a flag whenever it flushes a sum, so a
@@ -169,15 +170,22 @@ def flushed(f: Function, sums: list[Value], add: Add, add_without_mode: Add) -> 
 
     `add_without_mode` computes the same by `added_without_mode` and `sum_without_mode`.
 
-    Barriers tie zeros and results to the mode, because LLVM may move other instructions across a change of it.
+    Zeros and results are tied to the mode, because LLVM may move other instructions across a change of it.
     """
     zero = f.constant(sums[0].type, 0)
     if not f.target.triple.startswith("x86_64"):
         return _flushed_by_aarch64(f, sums, zero, add, add_without_mode)
     restore = _with_mxcsr(f)
-    results = [_barrier(x) for x in add(sums, _barrier(zero))]
+    results = [tied(x) for x in add(sums, tied(zero))]
     restore()
     return results
+
+
+def tied(x: Value) -> Value:
+    """Return a value that is known only here: what computes it comes before, and what reads it comes after."""
+    register = "v" if "+avx512f" in x.function.target.features else "x"
+    register = register if x.function.target.triple.startswith("x86_64") else "w"
+    return x.function.emit(f'call {x.type} asm sideeffect "", "={register},0"({x.type} {x.text})', x.type)
 
 
 def _flushed_by_aarch64(f: Function, sums: list[Value], zero: Value, add: Add, add_without_mode: Add) -> list[Value]:
@@ -186,7 +194,7 @@ def _flushed_by_aarch64(f: Function, sums: list[Value], zero: Value, add: Add, a
     status = f.emit("call i64 @llvm.aarch64.get.fpsr()", UINT64)
     f.line(f"call void @llvm.aarch64.set.fpsr(i64 {(status & ~FPSR_FLUSHED).text})")
     restore = _with_fpcr(f)
-    results = [_barrier(x) for x in add(sums, _barrier(zero))]
+    results = [tied(x) for x in add(sums, tied(zero))]
     status = f.emit("call i64 @llvm.aarch64.get.fpsr()", UINT64)
     restore()
     again = f.loop(0, where((status & FPSR_FLUSHED).not_equal(0), f.index(1), f.index(0)), 1, results)
@@ -197,13 +205,6 @@ def _flushed_by_aarch64(f: Function, sums: list[Value], zero: Value, add: Add, a
 
 def _without_denormals(x: Value) -> Value:
     return where(absolute(x) < LEAST_NORMAL, copysign(0.0, x), x)
-
-
-def _barrier(x: Value) -> Value:
-    """Return a value that is known only here: what computes it comes before, and what reads it comes after."""
-    register = "v" if "+avx512f" in x.function.target.features else "x"
-    register = register if x.function.target.triple.startswith("x86_64") else "w"
-    return x.function.emit(f'call {x.type} asm sideeffect "", "={register},0"({x.type} {x.text})', x.type)
 
 
 def _with_mxcsr(f: Function) -> Callable[[], None]:

@@ -8,7 +8,7 @@ channels of several filter elements.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -17,6 +17,13 @@ from runtime.codegen.ir.words import minimum, where
 from runtime.codegen.kernels import matrix_tiles, pair_chains
 from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS, DepthLoop, PanelVector, Prefetch
 from runtime.codegen.kernels.integers.words import multiply_add, word_at
+from runtime.codegen.kernels.pair_products import (
+    added_by_instruction,
+    added_without_mode,
+    flushed,
+    tied,
+    widened_half,
+)
 from runtime.codegen.machine import CACHE_LINE_BYTES
 
 BYTES_OF_WORD: Final = 4
@@ -66,7 +73,8 @@ def tile(
         asks: prefetches along the innermost loop.
         sums: values to which products are added; 0 unless given.
         indices: the vectors of a row of the right operand, if they are not contiguous.
-        of_pairs: True if elements are pairs of bfloat16, which are added in groups; see `kernels.pair_products`.
+        of_pairs: True if elements are pairs of bfloat16, which are added in groups, or in order if the target adds
+            pairs; see `kernels.pair_products`.
         is_widened: True if the two elements of a pair are float32, half of the stride of pairs from each other.
         is_chained: True if words of whole groups of pairs hold neighbours of a chain; see `kernels.pair_chains`.
         chains_rest: True if those of the pairs behind whole groups do too; their number is then a constant.
@@ -77,6 +85,8 @@ def tile(
         if depth[-1].iterations == 0:
             return sums
         arguments = (f, left, rows, right, indices, vector, depth, asks, sums)
+        if f.target.adds_pairs:
+            return _tile_of_ordered_pairs(*arguments, is_widened=is_widened)
         if f.target.has_matrix_tiles:
             return matrix_tiles.tile_of_words(*arguments)
         return pair_chains.tile_of_pairs(
@@ -85,6 +95,29 @@ def tile(
     if f.target.has_byte_tiles and left.type.element == UINT8 and depth[-1].left == BYTES_OF_WORD:
         return matrix_tiles.tile_of_words(f, left, rows, right, indices, vector, depth, asks, sums)
     return _nested(_Step(f, rows, indices, vector.lanes, asks), sums, left, right, depth)
+
+
+def _tile_of_ordered_pairs(
+    f: Function,
+    left: Value,
+    rows: Sequence[int],
+    right: Value,
+    vectors: Sequence[PanelVector],
+    vector: Type,
+    depth: Sequence[DepthLoop],
+    asks: Sequence[Prefetch],
+    sums: Sequence[Value],
+    *,
+    is_widened: bool,
+) -> list[Value]:
+    """Return the sums of a tile whose elements are one chain each; the arguments are those of `tile`."""
+    step = _PairStep(f, rows, vectors, vector.lanes, asks, is_widened)
+    slow = step._replace(asks=(), without_mode=True)
+
+    def added(each: _PairStep, before: list[Value]) -> list[Value]:
+        return _nested(each, [tied(x) for x in before], left, right, depth)
+
+    return flushed(f, list(sums), lambda before, _: added(step, before), lambda before, _: added(slow, before))
 
 
 def prepared_tile(
@@ -153,12 +186,66 @@ class _Step(NamedTuple):
         return out
 
 
+class _PairStep(NamedTuple):
+    """A step of the depth of pairs: all products of second elements, then all of first ones.
+
+    Attributes:
+        f, rows, vectors, lanes, asks: as those of `_Step`.
+        is_widened: True if the elements of pairs are float32, half of the stride of pairs from each other.
+        without_mode: True if no mode of the processor counts denormal numbers as 0.
+    """
+
+    f: Function
+    rows: Sequence[int]
+    vectors: Sequence[PanelVector]
+    lanes: int
+    asks: Sequence[Prefetch]
+    is_widened: bool
+    without_mode: bool = False
+
+    def added(self, sums: list[Value], left: Value, right: Value, along: DepthLoop, u: int) -> list[Value]:
+        """Return the sums after step `u` behind these addresses."""
+        left, right = left + self.f.index(along.left) * u, right + self.f.index(along.right) * u
+        if self.f.target.has_pair_products and not self.is_widened and not self.without_mode:
+            return self._products(sums, left, right, added_by_instruction, lambda words: words)
+        add = added_without_mode if self.without_mode else self.f.fma
+        for half in (1, 0):
+            if self.is_widened:
+                x, y = left + half * self._half(along.left), right + half * self._half(along.right)
+                sums = self._products(sums, x, y, add, lambda element: element)
+            else:
+                sums = self._products(sums, left, right, add, partial(widened_half, half=half))
+        return sums
+
+    def _half(self, stride: Index) -> int:
+        assert isinstance(stride, int), "widened operands have constant strides"
+        return stride // 2
+
+    def _products(
+        self,
+        sums: list[Value],
+        left: Value,
+        right: Value,
+        add: Callable[[Value, Value, Value], Value],
+        of: Callable[[Value], Value],
+    ) -> list[Value]:
+        """Return the sums after products of what `of` finds in the elements at these addresses."""
+        f, out = self.f, list[Value]()
+        line = [of(f.load(right, each.first, self.lanes, each.tail)) for each in self.vectors]
+        for row in self.rows:
+            x = of(f.splat(f.load(left, row), self.lanes))
+            out += [add(x, y, s) for y, s in zip(line, sums[len(out) : len(out) + len(line)], strict=True)]
+        return out
+
+
 def _moved(at: Value, step: Index, u: int) -> tuple[Value, int]:
     """Return an address `u` steps further on, and the constant offset that remains to be added."""
     return (at, step * u) if isinstance(step, int) else (at + step * u, 0)
 
 
-def _nested(step: _Step, sums: list[Value], left: Value, right: Value, depth: Sequence[DepthLoop]) -> list[Value]:
+def _nested(
+    step: _Step | _PairStep, sums: list[Value], left: Value, right: Value, depth: Sequence[DepthLoop]
+) -> list[Value]:
     if len(depth) == 1:
         return _innermost(step, sums, left, right, depth[0])
     loop = step.f.loop(0, depth[0].iterations, 1, sums)
@@ -167,7 +254,7 @@ def _nested(step: _Step, sums: list[Value], left: Value, right: Value, depth: Se
     return loop.results
 
 
-def _innermost(step: _Step, sums: list[Value], left: Value, right: Value, along: DepthLoop) -> list[Value]:
+def _innermost(step: _Step | _PairStep, sums: list[Value], left: Value, right: Value, along: DepthLoop) -> list[Value]:
     whole: Index = 0
     if not step.f.target.is_compact:
         whole = (

@@ -76,7 +76,7 @@ class NativeEngine:
             raise ResourceLimit(jit.TOO_LITTLE_ADDRESS_SPACE)
         self._program = program
         self._options = options
-        self._target = this_machine(instructions)
+        self._target = this_machine(instructions).for_program(program)
         driver_code(self._target)  # every step needs it; where it is not kept, it shows whether LLVM can be loaded
         use_random_bits_by(CompiledRandomBits(self._target))
         self.instructions = self._target.name

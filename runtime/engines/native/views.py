@@ -42,4 +42,4 @@ class NativeViews:
 
 def views_for(program: pb.ProgramDesc, options: EngineOptions, instructions: str = "") -> NativeViews:
     """Return the descriptions for an instruction set, or for the best one of this machine."""
-    return NativeViews(program, options, target_of(instructions))
+    return NativeViews(program, options, target_of(instructions).for_program(program))

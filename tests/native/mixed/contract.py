@@ -45,6 +45,21 @@ def product(a: Array, b: Array, size: int = 0) -> Array:
     return total
 
 
+def product_of_pairs(a: Array, b: Array, size: int = 0) -> Array:
+    """Return a @ b in the order of pairs: in each block one chain, the second element of a pair before the first."""
+    depth, total = a.shape[1], None
+    for p in range(0, max(depth, 1), size := size or block(depth)):
+        x, y = in_pairs(a[:, p : p + size], b[p : p + size])
+        chain = np.zeros((len(a), b.shape[1]), "f4")
+        for k in range(0, x.shape[1], 2):
+            chain = multiply_add(x[:, k + 1, None], y[None, k + 1], chain)
+            chain = multiply_add(x[:, k, None], y[None, k], chain)
+        with np.errstate(all="ignore"):
+            total = chain if total is None else total + chain
+    assert total is not None
+    return total
+
+
 def in_pairs(x: Array, y: Array) -> tuple[Array, Array]:
     """Return operands whose depth is even: the last pair of an odd one has a second element 0, which is multiplied too.
 
