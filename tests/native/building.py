@@ -16,7 +16,9 @@ from runtime.engines.native import jit
 from runtime.engines.native.cpu import cpu_features, usable
 
 HERE = usable(cpu_features(), platform.machine())
-TARGETS = BEST, *OTHERS = [target(name) for name in HERE]
+TARGETS = BEST, *OTHERS = [target(name) for name in HERE if name != "avx512_vnni" or name == HERE[0]]
+"""Targets of this machine. AVX-512 VNNI has the code of the best set for bytes, and of AVX-512 for other numbers."""
+
 SETS = [name for name in ("amx", "avx512_bf16", "avx512", "avx2", "neon") if name in HERE]
 """Instruction sets that give equal bits, and whose code for floating-point numbers differs."""
 

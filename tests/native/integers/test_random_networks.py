@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
-from native.building import HERE
+from native.building import HERE, TARGETS
 from native.made import Made
 
 from registry import OPS, Value
@@ -129,7 +129,7 @@ def network(seed: int) -> Made:
 @pytest.mark.parametrize("seed", range(100))
 def test_every_engine_has_the_codes_of_the_oracle(seed: int):
     made = network(seed)
-    targets = [target(name) for name in HERE]
+    targets = [*TARGETS]
     if "avx512_vnni" in HERE:  # registers, tiles and instruction of AVX-VNNI, in the encoding of AVX-512
         targets.append(replace(target("avx512_vnni"), vector_bytes=32, registers=16))
     for of in targets:
