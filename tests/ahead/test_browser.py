@@ -6,8 +6,10 @@ import contextlib
 import functools
 import http.server
 import json
+import os
 import shutil
 import subprocess
+import tempfile
 import threading
 import time
 import urllib.request
@@ -248,8 +250,11 @@ def test_a_missing_linker_is_told(tmp_path, capsys, monkeypatch):
 class Browser:
     """A page in headless Chromium, driven by the protocol of WebDriver."""
 
-    def __init__(self, url):
-        self._driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, text=True)
+    def __init__(self):
+        self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # the browser leaves files in it
+        environment = {**os.environ, "TMPDIR": self._folder.name}
+        command = ["chromedriver", "--port=0"]
+        self._driver = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         assert self._driver.stdout is not None
         line = next(line for line in self._driver.stdout if "started successfully on port" in line)
         self._root = f"http://127.0.0.1:{line.rstrip('. ' + chr(10)).rpartition(' ')[2]}/session"
@@ -257,14 +262,17 @@ class Browser:
         options = {"args": switches, "binary": shutil.which("chromium")}
         asked = {"capabilities": {"alwaysMatch": {"goog:chromeOptions": options}}}
         self._root += "/" + self._post("", asked)["sessionId"]
-        self._post("/url", {"url": url})
 
-    def _post(self, path, body):
+    def _post(self, path, body, method="POST"):
         request = urllib.request.Request(
-            self._root + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
+            self._root + path, json.dumps(body).encode(), {"Content-Type": "application/json"}, method=method
         )
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.load(answer)["value"]
+
+    def open(self, url):
+        """Open a page."""
+        self._post("/url", {"url": url})
 
     def script(self, text):
         """Return the value of an expression in the page."""
@@ -279,9 +287,12 @@ class Browser:
         raise AssertionError(f"{text} stays {self.script(text)}: {self.script('document.body.innerText')}")
 
     def close(self):
-        """End the browser."""
-        with self._driver:
-            self._driver.terminate()
+        """End the session, without which the browser would run on, and the driver."""
+        with self._folder, self._driver:
+            try:
+                self._post("", {}, "DELETE")
+            finally:
+                self._driver.terminate()
 
 
 @contextlib.contextmanager
@@ -294,8 +305,9 @@ def page(folder, example, rows):
     handler.extensions_map[".mjs"] = "text/javascript"
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    browser = Browser(f"http://127.0.0.1:{server.server_port}/index.html")
+    browser = Browser()
     try:
+        browser.open(f"http://127.0.0.1:{server.server_port}/index.html")
         browser.until("!document.getElementById('start').disabled")
         yield browser
     finally:
