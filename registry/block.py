@@ -89,7 +89,7 @@ class Block:
 
     @contextmanager
     def inside(self, what: str) -> Generator[Block]:
-        """Yield a new block for the inside of an op of this one; until it is left, all calls append to it."""
+        """Yield a new block for the inside of an op of this block; until the context ends, all calls append to it."""
         inner = Block(
             locate=self._locate, location_text=self.location_text, streams=self._streams, program=self.program
         )
@@ -134,7 +134,7 @@ class Block:
         return self.define_free(name, type)
 
     def define_free(self, name: str, type: TensorType) -> Value:
-        """Declare a new tensor with this name, or with underscores behind it until no other tensor has it."""
+        """Declare a new tensor with this name; underscores are added until the name is free."""
         while name in self.types:
             name += "_"
         return self.define(name, type)
@@ -253,7 +253,7 @@ class Block:
             self.weak.update(value.name for value in outputs)
 
     def at(self, location: int | None) -> None:
-        """Give the next ops that location number, until it is None: then the user's current line is theirs."""
+        """Give the next ops that location number; None gives them the user's current line again."""
         self._location = location
 
     def named(self, value: Value, name: str) -> Value:

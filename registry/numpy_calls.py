@@ -50,7 +50,7 @@ def refusal(value: Value, name: str) -> str:
 
 
 def no_attribute(value: Value, name: str) -> str:
-    """Return a sentence that says that a Value has no such method, and which operator to use."""
+    """Return the sentence for a method that a Value lacks, with the operator to use instead."""
     if name.startswith("__") or name in Value.__slots__:  # for copying and pickling, even incomplete ones
         return name
     from registry.other_names import OTHER_METHODS

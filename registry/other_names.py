@@ -7,7 +7,7 @@ from prograd_proto.spelling import closest_and_all
 
 
 def no_attribute(name: str, known: Iterable[str]) -> str:
-    """Return a sentence that says that an operator has no such attribute, and its name here or all names."""
+    """Return the sentence for an unknown attribute of an operator, with its name here or with all names."""
     known = list(known)
     here = [other for other in OTHER_ATTRIBUTES.get(name, ()) if other in known]
     hint = f"; here it is called {here[0]}" if here else closest_and_all(name, known)
@@ -15,7 +15,7 @@ def no_attribute(name: str, known: Iterable[str]) -> str:
 
 
 def too_many_tensors(inputs: Sequence[str], given: int, attributes: Iterable[str]) -> str:
-    """Return a sentence that says that a call has more operands than there are inputs.
+    """Return the sentence for a call with more operands than the operator has inputs.
 
     The most frequent cause is an attribute given without its name.
     """

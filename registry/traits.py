@@ -38,7 +38,7 @@ class Example:
 
 @dataclass(frozen=True)
 class IdentityOperand:
-    """A number that leaves the other operand of an op of two operands as it is, in every bit.
+    """An identity element: an op with this number as one of two operands returns the other one, with equal bits.
 
     Attributes:
         number: the number, for operands of bool and integer dtypes.
@@ -159,7 +159,10 @@ def follows(*operands: str) -> Callable[[T], T]:
 
 
 def identity_operand(number: float, *, either: bool = False) -> Callable[[T], T]:
-    """Declare that the other operand keeps its bits if the second operand, or `either`, is this number everywhere."""
+    """Declare the identity element.
+
+    The other operand keeps its bits if the second operand, or either one, has this number everywhere.
+    """
     return lambda op: _with(op, identity_operand=IdentityOperand(number, number, either))
 
 

@@ -52,7 +52,7 @@ def _before_the_dot(name: str) -> str:
 
 
 def _in_common(scopes: Iterable[str]) -> str:
-    """Return the common outer scopes of the non-empty ones."""
+    """Return the outer scopes that all non-empty scopes share."""
     found = [scope.split(".") for scope in dict.fromkeys(scopes) if scope]
     alike = takewhile(lambda parts: len(set(parts)) == 1, zip(*found, strict=False))
     return ".".join(parts[0] for parts in alike)

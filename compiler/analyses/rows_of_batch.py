@@ -13,8 +13,8 @@ MARK = "over_shards"
 def of_rows(block: pb.BlockDesc, blocks: Sequence[pb.BlockDesc], rows: str) -> set[str]:
     """Return the tensors that depend on the rows of a batch; `rows` is the symbol of their number.
 
-    A tensor does if its shape has the symbol, if its op or a block inside the op has it, or if an operand does. The
-    results of `over_shards` do not: all shards have them in common.
+    A tensor depends on the rows if its shape, its op or a block inside the op has the symbol, or if an operand depends
+    on them. The results of `over_shards` do not: all shards have them in common.
     """
     found = with_symbol(block, rows)
     for op in block.ops:

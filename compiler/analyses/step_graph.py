@@ -131,7 +131,7 @@ class StepGraph:
     def peak(self, order: Sequence[int], limit: float = inf) -> int:
         """Return the most bytes that are needed at once, a lower bound for every placement of this order.
 
-        If the need reaches the limit, return its first value there.
+        If the live bytes reach `limit`, stop there and return them.
         """
         most = 0
         for need in self.live(order):

@@ -25,8 +25,8 @@ def summary(program: pb.ProgramDesc, arenas: Mapping[str, Mapping[str, int]] | N
 
     A layer is the states whose names are equal up to the last dot, with states that belong to one of them, such as
     averages. Optimizer slots, and totals of epochs such as those of metrics, are counted in the last line. Memory is in
-    bytes: `arenas` has that of each entry by the name of the engine; without `arenas`, it is that of the plan for an
-    entry's first sizes.
+    bytes: `arenas` has the arena of each entry by the name of the engine; without it, the summary shows the arena of
+        the plan for an entry's first sizes.
     """
     lines = [sentence(f"{program.name}: {_inputs(program)}"), *_settings(program), ""]
     lines += [*_layers(program), "", *_entries(program, arenas)]

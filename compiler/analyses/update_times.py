@@ -1,8 +1,8 @@
 """The time at which each trained parameter gets its new value: right after its gradient, or later, with the reason.
 
-The gradients of an update are what its ops read of the backward pass, through any number of ops of the update itself.
-An update is deferred if it reads several, as with clipping by their global norm, or if other gradients are computed
-between its own gradient and the update.
+The gradients of an update are the tensors of the backward pass that its ops read, directly or through other ops of the
+update. An update is deferred if it reads several gradients, as with clipping by their global norm, or if other
+gradients are computed between its own gradient and the update.
 """
 
 from __future__ import annotations

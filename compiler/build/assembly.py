@@ -74,14 +74,17 @@ def assembled(built: Built) -> pb.ProgramDesc:
 
 
 def _leave_idle_of_modules(program: pb.ProgramDesc, built: Built) -> None:
-    """Mark parameters of an imported module as not trained if no loss depends on them, as a module may have such."""
+    """Mark parameters of an imported module as not trained if no loss depends on them.
+
+    Modules may have unused parameters.
+    """
     for state in program.states:
         if state.HasField("imported") and state.name not in built.updates:
             state.trainable = False
 
 
 def _add_bodies(program: pb.ProgramDesc, block: pb.BlockDesc, bodies: Sequence[pb.BlockDesc]) -> None:
-    """Add copies of the blocks inside the ops of a block, one in another, each of them for one op."""
+    """Copy the blocks inside the ops of a block, and the blocks inside these, so that each belongs to one op."""
     for op in block.ops:
         for i, number in enumerate(op.blocks):
             op.blocks[i] = len(program.blocks)

@@ -59,8 +59,8 @@ Arrays = Mapping[str, Brought]
 def write_arrays(arrays: Arrays, program: Path, *, force: bool) -> None:
     """Write each file of initial values beside a program, unless one of the same content is there.
 
-    Raises ProgramError if a file of other content is there that the program at that path does not name, or if `force`
-    is False; no file is written then.
+    Raises ProgramError, and writes no file, if a file of other content exists and `force` is False, or the program at
+    that path does not name that file.
     """
     from runtime.files.tensor_files import has_safetensors, write_safetensors  # brings NumPy; few programs have arrays
 

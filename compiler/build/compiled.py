@@ -47,7 +47,7 @@ class Compiled:
         self._passes = passes
         self.arrays: Arrays = {}
         self.recomputed: tuple[str, ...] = ()  # patterns of scopes whose forward ops run again
-        self.rows_folder = ""  # from the folder of the program to that of its rows
+        self.rows_folder = ""  # path from the folder of the program to the folder of its rows
 
     def __str__(self) -> str:
         return to_text(self.desc)
@@ -189,7 +189,7 @@ def compile_program(
         sizes: sizes of the symbols; several sizes of the row symbol give training entries as many bindings.
         after: called with each pass's name and the program as the pass left it.
         passes: a table with `bind_dimensions`.
-        unread: symbols that may have a size although only inputs have them that no entry reads.
+        unread: symbols of inputs that no entry reads; they may have a size, too.
 
     Raises:
         CompileError: a symbol without a size or an unknown one, or an error of a pass.

@@ -44,7 +44,7 @@ def sizes_of(program: pb.ProgramDesc) -> dict[str, int | Sequence[int]]:
 
 
 def with_last_batch(program: pb.ProgramDesc, sizes: Sizes, folder: Path) -> Sizes:
-    """Return the sizes with that of the last batch, if the program trains on one and its rows are in the folder.
+    """Return the sizes, and the size of the last batch if the program trains on one and its rows are in the folder.
 
     Raises CompileError if the data file in the folder cannot be read, or does not have the rows.
     """
@@ -95,7 +95,7 @@ def rows_of_epoch(program: pb.ProgramDesc, folder: Path) -> int:
 
 
 def _shape(path: Path, key: str) -> tuple[int, ...]:
-    """Return the shape of a column; only the number of rows if they have unequal lengths."""
+    """Return the shape of a column; if its rows have unequal lengths, only their number."""
     from runtime.files.tensor_files import shapes_of, shapes_there  # brings NumPy, and few programs have a last batch
 
     base = base_of(key) or key

@@ -60,7 +60,7 @@ def patterns_of(what: str, option: str, given: Sequence[str]) -> tuple[str, ...]
 
 
 def with_mixed(passes: PassTable, request: Mixed | str | None) -> PassTable:
-    """Return the table whose pass `mixed_precision` does what is asked for, beside options that it has already."""
+    """Return the table with the requested options of the pass `mixed_precision` added to those that it has."""
     require_mixed(request)
     if request is None:
         return passes

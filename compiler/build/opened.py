@@ -24,7 +24,7 @@ from registry import Block, Value
 
 @dataclass(frozen=True)
 class Kept:
-    """The source block of an entry of a file, and its tensors by those of the growing block."""
+    """The source block of an entry of a file, and its tensors by the equal tensors of the growing block."""
 
     block: pb.BlockDesc
     names: Mapping[str, str]

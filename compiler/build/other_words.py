@@ -50,7 +50,10 @@ def no_argument_of_program(method: str, name: str, known: Iterable[str]) -> str:
 
 
 def no_attribute_of_program(name: str, owner: type) -> AttributeError:
-    """Return the error for an attribute that a Program lacks; it names `compile` for those of the result."""
+    """Return the error for an attribute that a Program lacks.
+
+    For an attribute of compiled programs, it names `compile`.
+    """
     if name == "beside":  # looked up by a run
         return AttributeError("a Program is compiled before it runs, as in prograd.Run(program.compile(batch=32))")
     if name in ("save", "plan", "sha256", "desc", "entries"):

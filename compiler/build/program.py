@@ -103,7 +103,7 @@ class Program:
         self.seed = seed
         self.data_desc: pb.DataDesc | None = None
         self.folder = Path()  # from which the paths of initial values count
-        self.rows_folder = ""  # from the folder of the program to that of its rows, where they are not in it
+        self.rows_folder = ""  # path from the folder of the program to another folder that has its rows
         self.run_desc: pb.RunDesc | None = None
         self.arrays: dict[str, dict[str, Any]] = {}  # by path and key: initial values that `save` writes beside it
         self.outputs_of_module: list[str] = []  # names of an imported module's results
@@ -186,7 +186,10 @@ class Program:
 
     @_with_the_line
     def tensor(self, name: str) -> Value:
-        """Return the tensor of that name, or that of the state of that name. Raise OpError if there is none."""
+        """Return the tensor with this name, or the tensor of the state with this name.
+
+        Raise OpError if there is none.
+        """
         if name in self._block.types:
             return self._block.value(name)
         if name in self.states:
@@ -269,9 +272,9 @@ class Program:
         """Store weights as codes of 8 or 4 bits in blocks of 32 that share a scale, and return their names.
 
         The weights are all parameters of two axes or more whose last axis is a multiple of 32. A weight W becomes the
-        buffers `W.codes` and `W.scales`, which `dequantize` widens where ops read it; it is trained no longer, and a
-        program that trained it keeps its other entries alone. Adapters of frozen weights are trained as before: call
-        it after `lora` and before `minimize`.
+        buffers `W.codes` and `W.scales`, which `dequantize` widens where ops read it; it is not trained any more, and a
+        program that trained it keeps its other entries only. Adapters of frozen weights are trained as before: call it
+        after `lora` and before `minimize`.
 
         Args:
             weights: "q8_0" takes 8.5 bits for a number, "q4_0" takes 4.5; GGUF has the same forms. With "int8",
@@ -316,14 +319,20 @@ class Program:
         return chosen
 
     def _blocks(self) -> list[Block]:
-        """Return the growing block and the kept ones, which number the blocks inside ops alike."""
+        """Return the growing block and the blocks of kept entries.
+
+        All of them number the blocks inside ops in the same way.
+        """
         kept = [Block(each.block) for each in self._opened.kept.values()]
         for block in kept:
             block.bodies = self._block.bodies
         return [self._block, *kept]
 
     def _stop_training(self) -> None:
-        """Leave out the updates, what training reports, and the states of optimizers; the run is what evaluated it."""
+        """Remove the updates, the reports of training and the states of optimizers.
+
+        Of the run, the evaluation remains.
+        """
         self._updates.clear()
         self._averages.clear()
         self._plateaus.clear()
@@ -339,7 +348,7 @@ class Program:
 
     @property
     def strings_of_model(self) -> tuple[str, ...]:
-        """The strings of an imported model by their codes, which the program has in place of them."""
+        """The strings of an imported model by their codes; the program computes with the codes."""
         return tuple(json.loads(self.texts_of_model.get(STRINGS_KEY, "[]")))
 
     @property
@@ -557,8 +566,8 @@ class Program:
             parameters: the parameters to train; by default every trainable one that the loss depends on.
             groups: pairs of parameters and the optimizer that trains them in place of `optimizer`.
             clip: limits the gradients of all parameters, before an optimizer limits those that it trains.
-            accumulate: the steps whose mean gradient makes one update. Optimizers count updates, schedules steps. If
-                labels count in the loss, or it has a `weight`, steps are weighted by it, as the rows of one batch are.
+            accumulate: the steps whose mean gradient makes one update. Optimizers count updates, schedules steps. Each
+                step is weighted by its labels that count in the loss, or by `weight`, as the rows of one batch are.
             no_grad: tensors, or their names, that block the gradient; parameters among them are not trained.
             name: the name of the loss in reports of training and `evaluate`. The rate is reported as `rate`, or as
                 `<name>_rate` for a loss of another name.
@@ -591,7 +600,7 @@ class Program:
     def recompute(self, *scopes: str) -> None:
         """Run the forward ops of scopes again in the backward pass, in place of keeping their results.
 
-        Each scope that a pattern matches, such as "layers.*", is made again from what enters it, right before its
+        Each scope that a pattern matches, such as "layers.*", is computed again from its inputs, right before its
         gradients. The step takes less memory and up to one more forward pass; no bit of a result changes. `compile`
         applies it, and raises CompileError for a pattern that matches no scope; `plan` prints the memory. Scopes are
         the beginnings of the names of tensors, which `program.scope` makes. Chen et al., 2016.
@@ -613,7 +622,7 @@ class Program:
 
         After each step that counts, the average is decay * average + (1 - decay) * the new parameter, as in Polyak
         and Juditsky, 1992; at first it is the parameter's initial value. Averages of 16-bit parameters are float32, and
-        rounded where they stand in for them.
+        are rounded where they replace the parameters.
 
         Args:
             decay: weight of the old average.
@@ -721,7 +730,7 @@ class Program:
 
         Args:
             epochs: number of passes over the rows.
-            split: the rows to train on; all rows if the data has no split of that name and it is "train".
+            split: the rows to train on; all rows if it is "train" and the data has no such split.
             evaluate: the split to evaluate on, if any.
             every: epochs between evaluations.
             keep_best: the metric of the evaluation by which the best states are kept and returned at the end.
@@ -771,7 +780,8 @@ class Program:
         the file of its rows is in `folder`, where the program will be saved; by default it is the current one.
 
         With `shards=K` a training step computes its batch in K shards, one after another, and adds their gradients in
-        a balanced tree: its temporaries are those of a shard. docs/machines.md has what a batch has in common.
+        a balanced tree: its temporary memory is that of one shard. docs/machines.md lists what the shards of a batch
+        have in common.
 
         With `mixed="bfloat16"`, or `prograd.mixed("bfloat16", keep=["head.*"])`, operands of products are rounded to
         bfloat16, which is also what the backward pass keeps of them; states, sums and updates stay float32.

@@ -37,7 +37,10 @@ def qat(dtype: str, *, keep: Sequence[str] = ()) -> Qat:
 
 
 def with_qat(passes: PassTable, request: Qat | str | None) -> PassTable:
-    """Return the table whose pass `fake_quantize` does what is asked for; raise CompileError for another request."""
+    """Return the table with the requested options of the pass `fake_quantize`.
+
+    Raise CompileError for an unknown request.
+    """
     if request is None:
         return passes
     dtype = getattr(request, "dtype", request)

@@ -60,7 +60,7 @@ class Reports:
         self.entry("evaluate", {name: reported}, over)
 
     def entry(self, entry: str, values: Mapping[str, Value | Metric], over: Over) -> None:
-        """Let an entry report values; raise OpError for that of training."""
+        """Let an entry report values; raise OpError for the entry of training."""
         if entry == "train":
             raise OpError("the entry 'train' is what minimize and update build; give another name")
         for name, value in values.items():

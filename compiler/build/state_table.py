@@ -47,7 +47,7 @@ class StateTable:
         return state
 
     def begin_like(self, state: pb.StateDesc, other: str) -> None:
-        """Give a state the initial value of another one, which has its type or stores it in 16 bits."""
+        """Give a state the initial value of another state, which has the same type or its 16-bit form."""
         begin = self.descs[other]
         if begin.WhichOneof("initial") == "external":
             state.external.CopyFrom(begin.external)

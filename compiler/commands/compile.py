@@ -44,6 +44,6 @@ def compile(options: argparse.Namespace) -> None:
 
 
 def _sizes(given: Sequence[str], program: pb.ProgramDesc, path: str) -> Sizes:
-    """Return the file's sizes, replaced by those given as symbol=size, with that of the last batch."""
+    """Return the sizes of the file, with sizes given as symbol=size in their place, and the size of the last batch."""
     sizes = sizes_of(program) | several_sizes_given(given)
     return with_last_batch(program, sizes, Path(path).parent)

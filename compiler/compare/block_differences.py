@@ -25,7 +25,8 @@ Blocks = tuple[Sequence[pb.BlockDesc], Sequence[pb.BlockDesc]]
 def block_differences(a: pb.BlockDesc, b: pb.BlockDesc, blocks: Blocks = ((), ())) -> Iterator[str]:
     """Return the lines, first about inputs, then about ops in their order, then about outputs.
 
-    The blocks inside ops are compared likewise, whatever their numbers; `blocks` has those of both programs.
+    The blocks inside ops are compared in the same way, and their numbers are ignored; `blocks` has the blocks of both
+    programs.
     """
     pair = _Pair(a, b, matched_ops(a.ops, b.ops), blocks)
     yield from _parameters(a, b)

@@ -150,7 +150,10 @@ class OnnxModel:
         return made
 
     def _extent(self, name: str, axis: int, dim: Any) -> int:
-        """Return the size of a dimension: the file's, or one given under its name or under the import's name for it."""
+        """Return the size of a dimension.
+
+        That in the file, or one given by the name in the file or in the imported program.
+        """
         if dim.dim_value > 0:
             return dim.dim_value
         own = dimension_name(name, axis, dim)

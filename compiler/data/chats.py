@@ -1,8 +1,8 @@
 """Texts for a language model as rows of codes: conversations, prompts with completions, and plain texts.
 
 1. A line of JSON has `messages`, or `prompt` and `completion`, or `text`. A file .txt is one text.
-2. A conversation becomes text by the template of the model. What an assistant says is trained. The text of the turns up
-   to it must begin with the text of the turns before, and only the addition counts. A completion counts, and a plain
+2. A conversation becomes text by the template of the model. What an assistant says is trained. The text up to a turn
+   must begin with the text of the turns before it, and only the added part counts. A completion counts, and a plain
    text counts whole.
 3. The label of a position is the code behind it, or -100 where that does not count, and at the end of a text.
 4. Rows have one length. A plain text goes on in further rows; conversations are cut. Together, texts share rows: the
@@ -31,7 +31,7 @@ from runtime.philox import permutation
 from runtime.rows.encoding.csv_rows import read_regular, text_of
 
 OPEN_ROWS: Final = 256
-"""The number of rows that are looked at for room, the newest ones."""
+"""The number of newest rows that are searched for space."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def is_text(where: str, name: str, given: object) -> str:
 
 
 def parts_of(options: ChatOptions, count: int) -> dict[str, list[int]]:
-    """Return the numbers of the texts of each split, in order; what no share takes is `train`."""
+    """Return the numbers of the texts of each split, in order; texts that no share takes belong to `train`."""
     total = sum(options.split.values())
     if total > 1 + 1e-9 or any(share <= 0 for share in options.split.values()):
         raise UsageError("split: shares are above 0, and together at most 1")

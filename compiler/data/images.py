@@ -55,7 +55,7 @@ def read_images(folder: Path, options: PackOptions, like: Images | None = None) 
 
 
 def _require_classes(folder: Path, paths: list[Path]) -> None:
-    """Raise DataError for images some of which lie in no class, or whose folders are splits."""
+    """Raise DataError if some images lie in no class, or if the folders are splits instead of classes."""
     alone = sum(path.parent == folder for path in paths)
     if alone not in (0, len(paths)):
         raise DataError(

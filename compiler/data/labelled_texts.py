@@ -41,7 +41,7 @@ class Labelled(NamedTuple):
 
 
 def are_labelled(source: Path, like: Path | None) -> bool:
-    """Return True for a table, for lines of JSON of which the first has a label, and for rows like others."""
+    """Return True if the source is a table, lines of JSON whose first line has a label, or packed like other rows."""
     if like is not None or source.suffix in TABLES:
         return True
     if source.suffix not in (".jsonl", ".json"):
@@ -50,7 +50,9 @@ def are_labelled(source: Path, like: Path | None) -> bool:
 
 
 def packed_labelled(source: Path, options: ChatOptions, like: Path | None = None) -> Rows:
-    """Return the rows of a file of texts with labels; with `like`, with the classes of those rows, and perhaps none.
+    """Return the rows of a file of texts with labels.
+
+    With `like`, the classes are those of these rows, and labels may be missing.
 
     Raises DataError for a file, a text or a label that cannot be read.
     """

@@ -418,7 +418,10 @@ def _values(source: Source, options: PackOptions) -> Array | None:
 
 
 def _members(name: str, patterns: Sequence[str], columns: Mapping[str, Column]) -> tuple[str, ...]:
-    """Return the columns to join, in the order of the names and patterns; in that of the table within a pattern."""
+    """Return the columns to join, in the order of names and patterns.
+
+    The columns of one pattern are in the order of the table.
+    """
     joinable = dict.fromkeys(column.name for column in columns.values() if column.is_joinable)
     found: dict[str, None] = {}
     for pattern in patterns:

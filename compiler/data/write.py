@@ -88,7 +88,7 @@ def as_rows(name: str, values: object) -> Array:
 
 
 def _counts(rows: Mapping[str, Array]) -> dict[str, int]:
-    """Return the number of rows of each array; that of ragged rows is the number of their offsets less 1."""
+    """Return the number of rows of each array; ragged rows have one row less than offsets."""
     ragged = {
         name: RaggedColumn(name, rows[name], rows[name + OFFSETS], rows.get(name + PADDING))
         for name in rows

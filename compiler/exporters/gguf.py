@@ -1,7 +1,7 @@
 """Tuned language models as GGUF files, which llama.cpp and its kin read: weights, config, tokenizer and template.
 
 Weights have the types of the program's source: F32, F16 or BF16 of a folder, and Q8_0 or Q4_0 where the program has
-codes. A weight with an adapter, which is added to it, is F16 if it was codes. Norms and biases are F32.
+codes. A quantised weight to which an adapter is added becomes F16. Norms and biases are F32.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ NUMBERS: Final = {kind.name: number for number, kind in KINDS.items()}
 TYPES: Final = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 
 Value = tuple[int, int, Any]
-"""The kind of a value, that of the items of an array, and the value."""
+"""The kind of a value, the kind of its items if it is an array, and the value itself."""
 
 
 class _Tensor(NamedTuple):
@@ -230,7 +230,7 @@ def _split(given: Mapping[str, Any], source: Path) -> str:
 
 
 def _words(split: Any) -> Any:
-    """Return the steps of a way to split, without what changes no code."""
+    """Return the steps of a pre-tokenizer, without steps that change no code."""
     if not isinstance(split, dict):
         return None
     if split.get("type") == "Sequence":

@@ -63,7 +63,7 @@ def arranged(value: Value) -> Arranged:
 
 
 def transposed(value: Value, order: Sequence[int]) -> Arranged:
-    """Return a tensor of the program as one whose axis i is axis `order[i]` of it."""
+    """Return a tensor of the program, with its axis `order[i]` as axis i."""
     return permuted(arranged(value), order)
 
 
@@ -184,7 +184,7 @@ def _size(extent: Extent) -> int:
 
 
 def _without_partial_broadcast(x: Arranged, groups: Sequence[tuple[list[int], list[int]]]) -> Arranged:
-    """Return x with the axes of a group broadcast, unless all or none of them are."""
+    """Broadcast the axes of a group in x if only some of them are broadcast."""
     for here, _ in groups:
         if any(x.held(i) != ONE for i in here):
             x = with_broadcast(x, here)
@@ -292,11 +292,11 @@ def aligned(tensors: Sequence[Arranged], last: int = 0) -> tuple[list[Value], Ca
 
 
 Slot = tuple[int, int]
-"""An axis of aligned values: the number of an axis of the model and of its factor; -1 for one of extent 1."""
+"""An axis of aligned values: the number of an axis of the model and the number of its factor; -1 for extent 1."""
 
 
 def _slots(lead: Arranged, factors: Sequence[Sequence[Extent]], last: int) -> list[Slot]:
-    """Return the axes that all operands get: those of the lead in their order, and the others by number."""
+    """Return the axes that all operands get: first the axes of the lead in its order, then all others by number."""
     of_place: dict[int, Slot] = {}
     for i in range(lead.rank - last):
         wide = [place for place in lead.axes[i] if lead.extent(place) != ONE]
@@ -347,7 +347,7 @@ def _broadcast(extents: Sequence[Extent]) -> Extent:
 
 
 def _common_factors(tensors: Sequence[Arranged], axis: int) -> list[Extent]:
-    """Return factors of an axis that every tensor can be split into; a single one if there are no others."""
+    """Return factors of an axis into which every tensor can be split; the axis itself if there are none."""
     made: list[Extent] | None = None
     for x in tensors:
         own = [x.extent(place) for place in x.axes[axis] if x.extent(place) != ONE]

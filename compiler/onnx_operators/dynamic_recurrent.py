@@ -27,7 +27,7 @@ SCALES_AND_ZEROS: Final = (8, 9, 10, 11)
 
 
 class _Product:
-    """A quantised matrix of a direction, as what multiplies rows that are quantised by their own range."""
+    """A quantised matrix of a direction; it multiplies rows that are quantised by their own range."""
 
     def __init__(self, node: Node, matrix: int, scale: int, zero: int, direction: int) -> None:
         zeros = array_of(node, zero)[direction].reshape(-1)
@@ -96,7 +96,8 @@ def _body(step: Step) -> Any:
 def _limited(step: Step, zero: Value) -> Any:
     """Return the body of a loop over steps that keeps the states of sequences that have ended.
 
-    The result of an ended sequence is 0, and the next step quantises results, so that its range is that of the others.
+    The result of an ended sequence is 0, so that the range of the next step, which quantises results, is that of the
+    other sequences.
     """
 
     def body(old: tuple[Value, ...], row: tuple[Value, Value]) -> tuple[tuple[Value, ...], Value]:
@@ -109,7 +110,7 @@ def _limited(step: Step, zero: Value) -> Any:
 
 
 def _running(steps: Value, lengths: Value) -> Value:
-    """Return for each step which sequences it belongs to, [t, n, 1]."""
+    """Return for each step the sequences that have it, [t, n, 1]."""
     counts = ops.reshape(cast(lengths, "int64"), shape=(1, lengths.shape[0]))
     return ops.unsqueeze(ops.unsqueeze(steps, axis=(-1,)) < counts, axis=(-1,))
 

@@ -17,7 +17,7 @@ from compiler.frontends.pieces import after_gather, from_front, sliced, sliced_t
 from registry import Value, ops
 
 REDUCTIONS: Final = {"none": "set", "add": "add", "max": "max", "min": "min", "mul": "mul"}
-"""Words of ONNX for what happens where several updates meet."""
+"""ONNX's names of reductions, for several updates of one element."""
 
 
 def _counted(node: Node, number: int, extent: Extent) -> Arranged:
@@ -88,7 +88,7 @@ def _gather_elements(node: Node) -> Arranged:
 
 
 def _parts(x: Arranged, axis: int) -> list[Extent]:
-    """Return the extents of an axis as the value holds it: several for one of 4 * batch elements."""
+    """Return the extents by which the value stores an axis: an axis of 4 * batch elements has two."""
     held = [x.extent(place) for place in x.axes[axis]]
     return held if not x.shape[axis].is_plain and product(held) == x.shape[axis] else [x.shape[axis]]
 

@@ -165,7 +165,7 @@ def _filter_zeros(node: Node, number: int) -> Value:
 
 
 def _matmul_integer(node: Node) -> Arranged:
-    """Return a MatMulInteger; one of another shape than `ops.integer_matmul` has is computed in float64."""
+    """Return a MatMulInteger; shapes that `ops.integer_matmul` does not take are computed in float64."""
     shapes = node.shape(0), node.shape(1)
     is_stack = len(shapes[1]) > MATRIX_RANK
     fits = len(shapes[0]) >= MATRIX_RANK and len(shapes[1]) >= MATRIX_RANK and _has_small_zeros(node, shapes[1][-1])
@@ -175,7 +175,7 @@ def _matmul_integer(node: Node) -> Arranged:
 
 
 def _conv_integer(node: Node) -> Arranged:
-    """Return a ConvInteger; one whose filters are no constant, or with more axes, is computed in float64."""
+    """Return a ConvInteger; with filters that are no constant, or with more axes, it is computed in float64."""
     shape = node.shape(1)
     fits = isinstance(node.operands[1], Constant) and LINE_RANK <= len(shape) <= IMAGE_RANK
     if not fits or not _has_small_zeros(node, shape[0]) or not _has_depth(shape[1:]):
@@ -227,7 +227,7 @@ def _finished(node: Node, sums: Value, as_in_model: Any) -> Arranged:
 
 
 def _mul(node: Node) -> Arranged:
-    """Return the product of two tensors of codes: that of differences is exact, and requantised by one factor."""
+    """Return the product of two tensors of codes: an exact product of differences, requantised by one factor."""
     of_x, of_w, of_y = (scalar(node.value(number)) for number in (1, 4, 6))
     x_zero, w_zero, zero = (scalar(plain(codes(node, number))) for number in (2, 5, 7))
 
@@ -273,7 +273,7 @@ IMPORTS: Final[dict[str, Mapping]] = {
 
 
 def _quantize_out(call: Call) -> Tensor:
-    """Return a QuantizeLinear; scales of several elements divide before it, and 1 divides in it."""
+    """Return a QuantizeLinear; several scales divide x before it, so that its own scale is 1."""
     _require_one_zero(call, 2)
     names, order = aligned(call)
     if not _is_single(call, 1):

@@ -58,7 +58,7 @@ def _hardmax(x: Value, *, axis: int) -> Value:
 
 
 def _batch_norm(node: Node) -> Any:
-    """Return a batch normalisation; one whose statistics are states follows the batches when it is trained."""
+    """Return a batch normalisation; if its statistics are states, training updates them by the batches."""
     x, scale, bias, mean, variance = (node.tensor(i) for i in range(5))
     epsilon, momentum = float(node.attribute("epsilon", 1e-5)), float(node.attribute("momentum", 0.9))
     if node.attribute("training_mode", 0) or (node.version < 14 and node.wants(1)):

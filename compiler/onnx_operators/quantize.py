@@ -71,7 +71,7 @@ def _passed(y: Value, shift: Value | None, least: float, most: float) -> Value:
 
 
 def rounded_weight(node: Node, w: Arranged) -> Arranged:
-    """Return a weight rounded to the numbers of its file; one of 32 bits as it is, whose roundings are too fine."""
+    """Return a weight rounded to the numbers of its file; codes of 32 bits are so fine that it stays as it is."""
     dtype = node.dtypes[0]
     if dtype not in LIMITS:
         return w

@@ -152,7 +152,7 @@ def _unrolled(node: Node, words: Sequence[str]) -> Any:
 
 
 class Matrix:
-    """The recurrent weights of a direction, [gates * h, h], as what multiplies the states."""
+    """The recurrent weights of a direction, [gates * h, h], which multiply the states."""
 
     def __init__(self, r: Value) -> None:
         self.r = r

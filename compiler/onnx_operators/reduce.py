@@ -186,7 +186,7 @@ def _logsumexp_out(call: Call) -> Tensor:
 
 
 def _without(call: Call, y: str, axes: Sequence[int]) -> Tensor:
-    """Return a result that still has the reduced axes without them, unless they are kept."""
+    """Return a result without the reduced axes, unless they are kept."""
     if not call.attributes["keepdims"] and axes:
         y = call.add("Squeeze", y, call.integers(*axes))
     return call.result(y, _kept_order(call, axes))

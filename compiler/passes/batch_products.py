@@ -80,7 +80,7 @@ class _Scan:
     Attributes:
         before: new ops before it.
         after: new ops after it.
-        made_before: tensors of the body that a batched op gives before the scan.
+        made_before: tensors of the body that a batched op computes before the scan.
         stacks: tensors outside with the rows of a tensor of the body, by that tensor.
         shared: tensors outside by the tensors of the body that stand for them.
     """
@@ -104,7 +104,7 @@ class _Scan:
                 kind[name] = self.op.inputs[self.first + number]
 
         self.invariant = {*self.shared}
-        for j, inputs in enumerate(self.body.inputs):  # cheap ones, which are not hoisted
+        for j, inputs in enumerate(self.body.inputs):  # cheap ops, which are not hoisted
             op = self.body.ops[j]
             if self.invariant.issuperset(inputs) and not (op.random_stream or op.blocks) and len(op.outputs) == 1:
                 self.invariant.update(self.body.outputs[j])
@@ -141,7 +141,7 @@ class _Scan:
             self._product_after(k)
 
     def _chosen(self) -> list[int]:
-        """Return the ops that are made before the scan: products of rows, with what is before and small behind them."""
+        """Return the ops that move before the scan: products of rows, the ops before them, and small ops after them."""
         body, batched = self.body, list[int]()
         known = {*self.stacks, *self.invariant}
         of_rows = {*self.stacks}
@@ -228,7 +228,7 @@ class _Scan:
         return True
 
     def _added(self, name: str, kinds: Sequence[str], counts: dict[str, int]) -> list[int]:
-        """Return the ops of these kinds whose sum a tensor is, if nothing else reads them; [] if it is no such sum."""
+        """Return the ops of these kinds that a tensor adds up, if nothing else reads them; [] for any other tensor."""
         body, makers = self.body, self.body.use_def.makers
         if name not in makers or counts[name] != 1:
             return []
@@ -241,7 +241,7 @@ class _Scan:
         return [*one, *other] if one and other else []
 
     def _are_stacked(self, k: int) -> bool:
-        """Return True if there are stacks of the operands of an op; one of those of a product may be made."""
+        """Return True if there are stacks of the operands of an op; for a product, one stack may be made."""
         inputs = self.body.inputs[k]
         if self.body.op_types[k] == "sum":
             return inputs[0] in self.stacks and not self.body.kinds[k].attributes["keepdims"]
@@ -285,7 +285,10 @@ class _Scan:
         self._becomes(k, made)
 
     def _is_stacked(self, name: str) -> bool:
-        """Let the scan give a tensor as rows, if it does not read these; return False if they are too large."""
+        """Add a tensor to the rows that the scan returns, unless the scan reads them.
+
+        Return False if they are too large.
+        """
         if name in self.stacks:
             return True
         if name not in self.body.use_def.makers or self._stacked(name).nbytes > MAX_STACK_BYTES:
@@ -297,7 +300,7 @@ class _Scan:
         return True
 
     def _becomes(self, k: int, made: str) -> None:
-        """Give output k of the scan another name, and its own name to a new tensor."""
+        """Rename output k of the scan, and give its former name to a new tensor."""
         name = self.op.outputs[k]
         old = self._described(name, self.block.types[name])
         self.op.outputs[k] = old

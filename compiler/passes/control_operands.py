@@ -2,8 +2,7 @@
 
 1. A constant operand of a condition or a loop becomes a constant of the blocks that read it, where it can be folded. A
    carry is no such operand, as only its first value is known.
-2. Of shared operands that are one tensor the blocks read the first, so that ops that read the others are identical to
-   those that read it.
+2. If several shared operands are one tensor, the blocks read the first of them, so that equal ops become identical.
 3. A condition with a known predicate is replaced by the ops of the branch that is taken, with its bits. A result that
    is an operand is passed on by an `identity`, which `simplify` removes.
 4. Operands that no block reads any more are removed.
@@ -40,7 +39,7 @@ def unify_operands(block: BlockAnalysis) -> None:
     if not block.has_sub_blocks:
         return
     changed = False
-    seen: dict[tuple[int, str], str] = {}  # by block and outer tensor, the tensor that stands for it
+    seen: dict[tuple[int, str], str] = {}  # the inner tensor by block and outer tensor
     for _, body, name, outer in [(i, body, name, block.inputs[i][n]) for i, body, name, n in _shared(block)]:
         first = seen.setdefault((id(body), outer), name)
         if first != name:
@@ -51,7 +50,7 @@ def unify_operands(block: BlockAnalysis) -> None:
 
 
 def _shared(block: BlockAnalysis) -> Iterator[tuple[int, BlockAnalysis, str, int]]:
-    """Yield op, inner block, tensor there and operand number of each operand that is neither a carry nor rows."""
+    """Yield op, inner block, inner tensor and operand number for each operand that is neither a carry nor rows."""
     for i, numbers in enumerate(block.blocks):
         if numbers:
             first, carries, rows = layout_of(block.op_types[i], block.kinds[i].attributes)

@@ -1,18 +1,18 @@
 """Pass: train with the numbers that integers of eight bits stand for, and evaluate with the integers.
 
 1. A product or a convolution of x and a parameter W, in the forward pass of training, reads the numbers that the codes
-   of x and of W stand for, and so do its gradients. The gradients of codes are those of the numbers that they were made
-   of, also at the ends of a range: the straight-through estimator of Bengio, Leonard and Courville, 2013.
+   of x and of W stand for, and so do its gradients. Gradients pass through the rounding unchanged, also at the ends of
+   a range: the straight-through estimator of Bengio, Leonard and Courville, 2013.
 2. The codes of W are symmetric, -127 ... 127 times a scale for each result channel: for each row, if products multiply
-   by the transpose of W. Other ops of a forward pass that read W, such as a gather of an embedding, read the numbers of
-   its codes too.
+   by the transpose of W. Other forward ops that read W, such as a gather of an embedding, also read the numbers of its
+   codes.
 3. The range of x is a moving average of the least and the largest numbers of each step, with 0 between them, which
    begins with the first step; both ends are buffers, `W.input_least` and `W.input_most`. Jacob et al., 2018.
 4. An entry that does not train computes codes and scales of parameters and ranges, multiplies codes and scales their
    sums, as the program does that `compiler quantize` makes: it has the same bits.
 5. Batch normalisation trains with the statistics of the batch, to the end. Its multiple of each channel becomes part of
-   the scale of that channel in other entries, as `compiler.quantization.products` does it. A scale for each result
-   channel takes it without any change of codes, so weights need not be folded while they are trained.
+   the scale of that channel in other entries, as `compiler.quantization.products` does it. The scale of each result
+   channel includes this multiple, so no code changes, and weights need not be folded during training.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ def _learn(block: Block, is_turned: Mapping[str, bool]) -> None:
 
 
 def _products(block: pb.BlockDesc, is_turned: Mapping[str, bool]) -> dict[str, list[pb.OpDesc]]:
-    """Return the products of a block by weight, as they become products of codes."""
+    """Return the products of a block that become products of codes, by weight."""
     found = [products_of(block, is_turned=each) for each in (False, True)]
     return {weight: found[each][weight] for weight, each in is_turned.items() if weight in found[each]}
 

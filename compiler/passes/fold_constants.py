@@ -4,7 +4,7 @@
    fits a constant and is the same on every machine. A `where` whose known condition always makes the same choice is
    replaced by that operand.
 2. From the last op to the first: a known result that a remaining op or the end of the step reads becomes a constant,
-   unless it would be much more to read than the op is to compute; then the op remains, and what it reads is read.
+   unless reading it would cost much more than computing it. Then the op remains, and its operands count as read.
 3. Ops that only led to constants are dropped.
 4. Constant operands of conditions and loops become constants of their blocks, and a condition with a known predicate
    becomes the branch that is taken (`control_operands`).

@@ -1,15 +1,15 @@
-"""Pass: compute once before a loop what has the same value in each of its iterations.
+"""Pass: compute values that are equal in all iterations of a loop once, before the loop.
 
 1. Inner loops come first, so that an op may leave several loops, one after the other.
 2. A tensor of a loop's blocks is invariant if it is a shared operand, a carry that each iteration leaves as it is, or
    the result of an op whose operands are all invariant. An op that draws random numbers or has an effect has no
-   invariant result, nor has one with such an op in its blocks.
+   invariant result, nor has an op with such an op in its blocks.
 3. An op with invariant results moves before the loop, with its bits: the same operator reads the same values. The loop
    gets the results as shared operands. Constants, views, and ops whose results are much larger than their operands
    cost less than the memory of their results, so they move only if another op that moves reads them; the loop keeps a
    copy of its own if it reads them too.
-4. A loop that may make no trip runs no op. What may stop a run stays in such a loop: an operator with the trait
-   `stops`, and a loop without a bound. Branches of a condition keep their ops, of which only one branch's run.
+4. A loop that may make no trip runs no op. Ops that may stop a run stay in such a loop: those with the trait `stops`,
+   and loops without a bound. Branches of a condition keep their ops, because only one branch runs.
 5. Operands, results and ops that nothing reads any more are removed.
 
 The idea is that of loop-invariant code motion: Aho, Lam, Sethi and Ullman, "Compilers" (2006), section 9.5.
@@ -54,7 +54,7 @@ def _hoist_to(block: BlockAnalysis) -> bool:
 
 
 def _moved(block: BlockAnalysis, i: int, part: int, before: Mapping[int, Sequence[pb.OpDesc]]) -> list[pb.OpDesc]:
-    """Let block number `part` of a loop get its invariants as operands; return the ops for before the loop."""
+    """Pass the invariants of block number `part` of a loop to it as operands; return the ops to put before the loop."""
     op_type, attributes = block.op_types[i], block.kinds[i].attributes
     if op_type == SCAN and attributes["length"] == (0,):
         return []

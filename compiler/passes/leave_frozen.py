@@ -2,9 +2,9 @@
 
 1. Freezing marks parameters; source blocks stay whole, updates of frozen parameters among them, so thawing gives back
    the program that was.
-2. In a block that runs, frozen parameters and their slots have no updates. Where an op, as that of an average, or a
-   fetch reads what such a parameter would become, it reads the parameter.
-3. A gradient that nothing else reads than the norm of several, by which others are limited, leaves that norm. It is
+2. In a block that runs, frozen parameters and their slots have no updates. An op, such as that of an average, or a
+   fetch that reads the new value of such a parameter reads the parameter instead.
+3. A gradient that only a norm for clipping reads is removed from that norm. It is
    known by its shape: the gradient times itself, summed and added, where its product with the limit is not needed.
 4. Ops that are no longer needed are dropped, such as the gradients themselves.
 """

@@ -4,9 +4,9 @@
    that draw random numbers are identical only if they share a stream, ops with effects never. The order of operands
    matters, also in a sum: it determines which of two NaNs is the result.
 2. The first one is kept, under its names, and all readers of the others read it.
-3. Its stage is the earliest among them: an op that the forward pass needs belongs to the forward pass. Its id is that
-   of the one that was built first, and so is the op that it helps to differentiate, which precedes all of them; none
-   if one of an earlier stage helps none.
+3. Its stage is the earliest among them: an op that the forward pass needs belongs to the forward pass. It gets the id
+   of the op that was built first, and the op that this one helps to differentiate; none if an op of an earlier stage
+   helps none.
 4. A merged value is live from its first use to its last. If that raises the peak of the block, ops of low cost are
    left unmerged until it does not.
 5. Blocks inside ops read one of several operands that are the same tensor (`control_operands`).
@@ -29,7 +29,7 @@ from runtime.step import effects_of, is_view
 from runtime.step.arithmetic import operations
 
 UNCHECKED_BYTES_RATIO: Final = 1000
-"""Ratio of the largest result's bytes to those of all merged results, above which the peak is not checked."""
+"""Ratio of the largest result's bytes to the bytes of all merged results; above it, the peak is not checked."""
 
 UNCHECKED_BYTES: Final = 64
 """Bytes of results that are merged without a check of the peak: the least that a buffer takes."""
@@ -150,7 +150,7 @@ def _makes_bytes(op: pb.OpDesc) -> bool:
 
 
 def _peak(now: BlockAnalysis, block: pb.BlockDesc, stay: Collection[int] = ()) -> int:
-    """Return the bytes of the block in its best order, with all identical ops merged but those of these ids."""
+    """Return the bytes of the block in its best order, with identical ops merged except those of these ids."""
     copy = pb.BlockDesc()
     copy.CopyFrom(block)
     trial = now.version(copy)

@@ -5,11 +5,11 @@
    (`runtime.step.effects`).
 2. The candidates are the order of the source with every update as soon as it can run; just the order of the source;
    each op before the first one that needs it; the ready op that frees the most bytes first, as in the list schedulers
-   of compilers (Sethi, 1975, shows that the best order is NP-hard to find); and each op before the first one that
-   needs it from the last update back, but for ops that make little of much, which run at once. The last one takes
-   parts of a batch one by one, forwards and back, where their losses only meet in a sum.
-3. The first one with the lowest peak is taken, so no block needs more than in the order of its source; at the bytes
-   that one op alone needs there is no lower one, and no further candidate is tried. Its updates, too, run as soon
+   of compilers (Sethi, 1975, shows that the best order is NP-hard to find); and each op before the first one that needs
+   it, from the last update back, except for ops with large operands and small results, which run at once. The last one
+   takes parts of a batch one by one, forwards and back, where their losses only meet in a sum.
+3. The first one with the lowest peak is taken, so no block needs more than in the order of its source; if the peak is
+   what one op alone needs, no order has a lower one, and no further candidate is tried. Its updates, too, run as soon
    as they can, unless that takes more.
 4. Bits do not depend on the order: random numbers are counted, and sums have an order of their own.
 """
@@ -87,7 +87,7 @@ def with_updates_first(block: BlockAnalysis, graph: StepGraph, order: Order) -> 
 
 
 def on_demand(block: BlockAnalysis, graph: StepGraph) -> Order:
-    """Return an order with each op before the first one that needs it, starting from the updates."""
+    """Return an order with each op right before the first op that needs it, starting from the updates."""
     return _demanded(block, graph, updates_first(block, graph))
 
 
@@ -104,7 +104,7 @@ def _most(graph: StepGraph, values: Sequence[int]) -> int:
 
 
 def _demanded(block: BlockAnalysis, graph: StepGraph, goals: Sequence[int]) -> Order:
-    """Return an order with each op before the first one that needs it, for one goal after the other."""
+    """Return an order with each op right before the first op that needs it, for one goal after the other."""
     order: dict[int, None] = {}
     for goal in goals:
         stack = [(goal, iter(graph.before[goal]))] if _is_goal(block, graph, goal) and goal not in order else []

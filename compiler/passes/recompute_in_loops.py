@@ -1,4 +1,6 @@
-"""Pass: let the gradient of a loop compute again from the carries what the loop would store for each iteration.
+"""Pass.
+
+Let the gradient of a loop recompute, from the carries, the values that the loop would store for each iteration.
 
 A loop with `save="all"` gives the tensors that its gradient reads as stacks of rows. `plan` sets the option `enabled`
 if a budget is not met otherwise; then this pass gives such a program the memory of `save="carries"`, with equal bits:
@@ -26,7 +28,7 @@ from prograd_proto.tensor_types import tensor_desc
 
 
 def recompute_in_loops(program: BlockAnalyses, *, enabled: bool = False) -> None:
-    """Compute again in the gradient of a loop what the loop would store, with equal bits; no effect by default.
+    """Recompute the values that a loop would store in its gradient, with equal bits; no effect by default.
 
     Args:
         program: its blocks that run are edited.
@@ -39,7 +41,7 @@ def recompute_in_loops(program: BlockAnalyses, *, enabled: bool = False) -> None
 
 
 def _recompute(program: BlockAnalyses, block: BlockAnalysis, g: int) -> bool:
-    """Let op number g compute rows that it reads from each earlier loop; return True if it now does."""
+    """Let op number g recompute the rows that it reads from earlier loops; return True if it does so now."""
     if block.op_types[g] != SCAN:
         return False
     makers = block.use_def.makers

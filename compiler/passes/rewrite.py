@@ -104,7 +104,7 @@ def _read_at_the_end(block: BlockAnalysis, now: Mapping[str, str]) -> None:
 def _keep_links(block: BlockAnalysis, now: Mapping[str, str]) -> None:
     """Record a tensor that replaces a gradient as that gradient.
 
-    It can have one such link only: that of a state if there is one, else its first one.
+    It can have one such link only: the link to a state if there is one, else its first link.
     """
     states = block.state_of
     tensors = dict(zip(block.names, block.tensors, strict=True))

@@ -3,14 +3,14 @@
 1. `over_shards` marks what the shards of a batch have in common. The ops before a mark that depend on the rows of the
    batch are copied for each shard, with the types of its rows; a feed's rows are a slice. All other ops stay as they
    are, once.
-2. The largest binding determines the rows of a shard. A smaller step has full shards, and one of the rows that are
-   left.
+2. The largest binding determines the rows of a shard. A smaller step has full shards, and one shard of the rows that
+   are left.
 3. The values of a mark are added in a balanced binary tree over the shards; shards without rows are left out. Two
    sums are added as soon as both exist, so of K shards 1 + log2(K) sums are live.
 4. A mean is the sum, divided by the shards; if they differ in rows, their values are multiplied by their rows, and the
    sum is divided by all rows. A mean with a weight is the sum of products over the sum of weights, 0 where that is 0.
 5. Random numbers are drawn for the whole batch, and a shard takes its rows: dropout multiplies by the dropout of ones.
-   So a batch has the numbers that it has without shards.
+   So the numbers of a batch are the same with and without shards.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ class _Split:
         return self._sums.setdefault((mark.outputs[0], what), _Sums())
 
     def _total(self, mark: pb.OpDesc) -> str:
-        """Append what remains of a mark's sum, and the division of a mean; return the tensor that replaces the mark."""
+        """Append the last additions of a mark, and the division of a mean; return the tensor that replaces the mark."""
         with self._block.on_behalf_of(stage=pb.STAGE_UPDATE):
             total = self._sum(mark, "values").total()
             if (mark.outputs[0], "weights") in self._sums:

@@ -1,4 +1,4 @@
-"""Pass: an arena with which threads share more.
+"""Pass: give plans a larger arena if threads can then run more ops at the same time.
 
 An arena for the least memory makes independent ops wait for each other: an op may overwrite bytes only after another
 one has read them. So a run on several threads puts ops into phases by what they read alone, and places their buffers by
@@ -27,7 +27,7 @@ MAX_ARENA_RATIO: Final = 1.5
 """Upper bound on an arena with space for threads, as a multiple of the tight arena, without a budget."""
 
 NEAR: Final = 0.98
-"""Part of the greatest speed-up that is as good as it."""
+"""Fraction of the greatest speed-up that counts as equally good."""
 
 
 @dataclass(frozen=True)

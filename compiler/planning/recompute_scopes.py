@@ -2,8 +2,8 @@
 
 1. A pattern of some words, such as "layers.*", stands for the scopes that the first words of tensors' names match, as
    "layers.0" for the op that makes "layers.0.attention.y".
-2. Each scope is a unit as budgets have them (`units`): what the backward pass reads of it is made again, right before
-   the first reader, from what enters the scope, which is kept.
+2. Each scope is a unit as budgets have them (`units`): the values that the backward pass reads are computed again,
+   right before the first reader, from the inputs of the scope, which are kept.
 """
 
 from __future__ import annotations

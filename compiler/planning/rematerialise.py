@@ -1,19 +1,20 @@
 """Lower the peak of a step by recomputing values instead of keeping them, or by spilling them to a file.
 
-1. The forward pass is recomputed in units first, such as its layers (`units`). In a long step the search goes on from
-   there if the budget is not met; in others its result competes with the search from the start, as follows.
+1. The forward pass is recomputed in units first, such as its layers (`units`). In a long step, the search continues
+   from there if the budget is not met. In other steps, the result is compared with that of a search from the start, as
+   follows.
 2. Consider the op at which the peak is reached. A value that is live across it, and no operand of it unless the op
    could overwrite it, need not be kept: the op that computed it is repeated right before the value's next use, and
    that use and all later ones read the new value.
 3. Operands of the repeated op whose live range ended earlier are kept live until then, or rematerialised too by
-   repeating their ops. If one of these is repeated again later, the earlier repetition may serve both. If spilling is
-   allowed, the value may instead be spilled to the file once it is defined, and reloaded right before its next use.
+   repeating their ops. If one of these is needed again later, both uses may share the earlier repetition. If spilling
+   is allowed, the value may instead be spilled to the file once it is defined, and reloaded right before its next use.
    That also works for feeds, and for values that the end of the step reads.
 4. Each of these choices is tried on the graph, where the true peak is measured, with scratch and results in place.
    Only choices that lower the peak, or leave fewer ops at it, count: the peak never rises. The choice of the highest
    worth is applied, and the search continues until the budget is met or no choice helps.
-5. The worth of a choice is first the bytes above the budget that it frees, summed over the step, for each operation
-   that it adds, those for moving bytes included. If the search with this measure ends above the budget or adds many
+5. The value of a choice is the bytes above the budget that it frees, summed over the step, divided by the operations
+   that it adds, including those for moving bytes. If the search with this measure ends above the budget or adds many
    operations, other measures are tried, and the result with the lowest cost is chosen.
 
 A choice builds on those before it: a repeated op reads its operands like any other op, so they can be rematerialised
@@ -119,7 +120,7 @@ def by_bytes(timeline: Timeline, trial: Timeline, budget: int, cost: int) -> flo
 
 
 Worth = Callable[[Timeline, Timeline, int, int], float]
-"""The worth of a choice, given the timeline before and after it, the budget, and the operations that it adds."""
+"""The value of a choice, given the timeline before and after it, the budget, and the operations that it adds."""
 
 WORTHS: tuple[Worth, ...] = (by_step, by_peak, by_bytes)
 

@@ -85,7 +85,7 @@ class Choice(NamedTuple):
 
     value: int
     position: int  # len(order) is the end of the step
-    kept: float = 0.0  # keep an operand with at most this multiple of the value's bytes, else recompute it
+    kept: float = 0.0  # keep operands of at most this multiple of the value's bytes, and recompute larger ones
     merge: bool = False  # True: drop later repetitions and read from here
 
 
@@ -109,7 +109,7 @@ def repeat(timeline: Timeline, choice: Choice) -> Timeline:
 
 
 def repeat_unit(timeline: Timeline, chosen: Sequence[int], at: int) -> Timeline:
-    """Return the timeline with ops repeated before a position, for what is read of them from there on.
+    """Return the timeline with ops repeated before a position; readers from there on read the copies.
 
     Args:
         timeline: the input, which is not modified; the ops of the unit are not repeated in it.

@@ -3,8 +3,8 @@
 1. The forward ops are cut where few bytes cross: where values that earlier ops made and later forward ops read are the
    fewest, such as the sum that runs through the layers. The ops between two cuts are a unit; several units may become
    one.
-2. A unit is recomputed by repeating those of its ops that make what the backward pass reads of it, right before the
-   first such reader. They read what crosses the cut before the unit, which is kept.
+2. A unit is recomputed by repeating the ops whose results the backward pass needs, right before the first backward op
+   that reads one of them. They read the values that cross the cut before the unit, which are kept.
 3. The first units wait longest for their gradients, so they are recomputed first, one after the other, until the
    budget is met.
 
@@ -26,10 +26,10 @@ WIDTHS: Final = (1, 2, 3, 4, 6, 8)
 """Numbers of stretches between cuts that a unit may have."""
 
 NARROW: Final = 1.25
-"""A place is a cut if at most this many times the fewest crossing bytes nearby cross it."""
+"""A place is a cut if its crossing bytes are at most this multiple of the fewest crossing bytes nearby."""
 
 NEAR: Final = 24
-"""Forward ops on each side of a place among which it has to be narrow."""
+"""Number of forward ops on each side of a place among which the cut must be the narrowest."""
 
 LEAST_UNITS: Final = 3
 """Number of units from which recomputation by units is worth a try."""
@@ -62,8 +62,7 @@ def by_units(timeline: Timeline, costs: Sequence[int], budget: int, forward: Col
 def forward_ops(block: BlockAnalysis) -> set[int]:
     """Return the numbers of the forward ops of a block.
 
-    Those that the backward pass runs again are left out, and those that updates alone read, such as the ops of a rate,
-    which may stand at the end of a step.
+    Ops that the backward pass runs again are left out, and ops that only updates read, such as those of a rate.
     """
     others = {fetch.tensor for fetch in block.desc.fetches}
     found = set[int]()

@@ -19,7 +19,7 @@ BITS: Final = {"q8_0": 8, "q4_0": 4}
 
 
 PIECE: Final = 1 << 13
-"""Blocks that are rounded at a time; what is computed on the way stays in a cache."""
+"""Number of blocks that are rounded at a time, so that intermediate results stay in a cache."""
 
 
 def narrow(array: Any, form: str) -> tuple[Any, Any]:

@@ -101,7 +101,7 @@ def _computed_turned(weights: Sequence[str], blocks: Sequence[pb.BlockDesc]) -> 
 def _learned(
     stored: quantized.Stored, chosen: list[str], turned: set[str], keep: Sequence[str], calibration: Calibration
 ) -> Form:
-    """Return the form of a program that learned its ranges; raise OpError for what would give others."""
+    """Return the form of a program that learned its ranges; raise OpError for arguments that would change them."""
     given = {"rows": calibration.rows, "percentile": calibration.percentile, "keep": keep or None}
     for name, value in given.items():
         if value is not None:

@@ -3,8 +3,8 @@
 1. The weight is symmetric: its numbers are -127 ... 127 times a scale for each result channel, carried with the zero
    point 128. Ops that read W otherwise get the numbers that the codes stand for.
 2. Ranges of operands come from rows, or from a program that learned them. Such a program computes codes and scales out
-   of weights and ranges in each entry that does not train; these ops are dropped for the arrays, which have their bits.
-3. A program that trains one of the weights trains no longer.
+   of weights and ranges in each entry that does not train; the arrays replace these ops, with equal bits.
+3. A program that trained one of the weights loses its training.
 """
 
 from __future__ import annotations

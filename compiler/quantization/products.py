@@ -3,7 +3,7 @@
 1. A product or a convolution of x and a weight W quantises x by one scale and zero point, multiplies codes exactly, and
    scales the sums to float32 under the name of its result. The native engine fuses these ops with their neighbours.
 2. A normalisation by running statistics, or another multiple of each channel behind a product, becomes part of the
-   scale of the sums if no other op reads between them: scales of channels take it, and no code changes.
+   scales of the channels if no other op reads the values in between; no code changes.
 3. Maxima of windows before a product are maxima of codes, which take a quarter of the memory.
 4. A recurrent layer becomes a loop over time, whose steps multiply the codes of states; see `recurrent`.
 """
@@ -85,7 +85,7 @@ def _fits(op: pb.OpDesc, is_turned: bool) -> bool:
 
 
 def turned_weights(blocks: Sequence[pb.BlockDesc]) -> set[str]:
-    """Return the states that blocks multiply by as transposes alone, such as those of embeddings."""
+    """Return the states whose transposes are the only form that blocks multiply by, such as those of embeddings."""
     plain = {name for block in blocks for name in products_of(block)}
     return {name for block in blocks for name in products_of(block, is_turned=True)} - plain
 
@@ -101,7 +101,7 @@ def layers_of(block: pb.BlockDesc) -> dict[str, list[pb.OpDesc]]:
 
 
 def all_products(block: pb.BlockDesc) -> dict[str, list[pb.OpDesc]]:
-    """Return the products of a block by their weights, those of transposes for weights that have no others."""
+    """Return the products of a block by their weights; a weight without any has its products by the transpose."""
     return products_of(block, is_turned=True) | products_of(block)
 
 
@@ -133,7 +133,7 @@ def multiply_codes(block: Block, layers: Mapping[str, Layer], products: set[str]
 
 
 def _scaling(block: Block, result: str) -> list[pb.OpDesc]:
-    """Return the ops behind a product that its scale takes; none unless one of them multiplies."""
+    """Return the ops after a product that can be merged into its scale; none unless one of them multiplies."""
     width, ends = block.types[result].shape[-1], ends_of(block.desc)
     invariant, readers = _invariant(block.desc), readers_of(block.desc)
     found: list[pb.OpDesc] = []
@@ -225,7 +225,7 @@ def _product(
 
 
 def _affine(block: Block, name: str, scales: Value, scaling: Sequence[pb.OpDesc]) -> tuple[Value, Value | None]:
-    """Return the scales of channels, and what is added then, for a product whose result has a name."""
+    """Return the scales of channels, and the bias added after them, for a product whose result has this name."""
     shift: Value | None = None
     for op in scaling:
         other = block.value(op.inputs[1] if op.inputs[0] == name else op.inputs[0])

@@ -2,8 +2,8 @@
 
 1. The tensor of a weight keeps its name and is the result of `dequantize`, so that other ops stay as they are. A weight
    of 16 bits becomes float32: its casts read that as it is, and ops that need 16 bits get a cast.
-2. Rows that are looked up are looked up among codes and scales, and only they are widened.
-3. A program that trains one of the weights trains no longer: its updates and its entry `train` leave it.
+2. A look-up of rows reads codes and scales, and widens these rows only.
+3. A program that trained one of the weights loses its updates and its entry `train`.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def values_of(
 ) -> tuple[dict[str, Any], Iterator[tuple[str, Any]]]:
     """Return the values of states that stay, by name, and the name and numbers of each chosen weight, as float32.
 
-    The weights are read one by one, in any order. The states that stay are those that files or `arrays` give; with
-    `given` values, they are all parameters and buffers that last. Raises OpError for a weight without values.
+    The weights are read one by one, in any order. The states that stay are those in files or in `arrays`; with `given`
+    values, all parameters and permanent buffers. Raises OpError for a weight without values.
     """
     kinds = (pb.STATE_KIND_PARAMETER, pb.STATE_KIND_BUFFER)
     lasting = {s.name: s for s in stored.states.values() if s.kind in kinds and s.lifespan == pb.LIFESPAN_ALWAYS}
@@ -92,7 +92,7 @@ def values_of(
 
 
 def norms_of(stored: Stored, weight: str, axis: int) -> Any:
-    """Return the norms of a matrix along an axis as it begins; raise OpError for a weight without values."""
+    """Return the norms of the initial value of a matrix along an axis; raise OpError for a weight without values."""
     names = [weight] if weight in stored.states else [f"{weight}.{word}" for word in (CODES, SCALES)]
     found = dict(_initial_arrays(stored, [stored.states[name] for name in names]))
     if weight in stored.states and weight not in found:
@@ -105,7 +105,7 @@ def norms_of(stored: Stored, weight: str, axis: int) -> Any:
 
 
 def _initial_arrays(stored: Stored, states: Iterable[pb.StateDesc]) -> Generator[tuple[str, Any]]:
-    """Yield the names and initial values of those of the states that have them in arrays or files.
+    """Yield the names and values of the states whose initial values are in arrays or files.
 
     Raises ProgramError if a file cannot be read or lacks one.
     """

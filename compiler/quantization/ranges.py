@@ -43,8 +43,8 @@ def ranges(
 ) -> dict[str, Range]:
     """Return the range of the operand of each weight, with 0 in it.
 
-    With a `percentile`, as 99.9, this part of the numbers of a block of 256 rows lies below the upper end, and as many
-    above the lower one; ends are means over blocks.
+    With a `percentile`, such as 99.9, this percentage of the numbers of a block of 256 rows lies below the upper end,
+    and the same percentage above the lower end; both ends are means over blocks.
 
     Raises OpError for a weight that no product of the entry reads.
     """

@@ -1,7 +1,7 @@
 """Recurrent layers whose states are multiplied as codes: a loop over time in place of one operator.
 
-A step quantises the states by the scale and the zero point of all steps, multiplies their codes by those of the weight
-exactly, and scales the sums to float32. The gates are those of the operator, in float32.
+Each step quantises the states by one scale and zero point for all steps, multiplies their codes exactly by those of the
+weight, and scales the sums to float32. The gates are those of the operator, in float32.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def _errors(
 
 
 def _result(block: pb.BlockDesc, name: str, there: set[str]) -> str:
-    """Return the result of a product that both blocks have: what is behind a normalisation that its scale took."""
+    """Return the result of a product that both blocks have: that of the normalisation, if the scale includes one."""
     readers = readers_of(block)
     while name not in there and len(readers.get(name, ())) == 1:
         name = readers[name][0].outputs[0]

@@ -197,7 +197,7 @@ def _checked(op: Op[..., Any]) -> str:
 
 
 def _used(rule: Callable[..., Any]) -> list[str]:
-    """Return the parameters that the rule's body mentions; rules of one expression may not need all of them."""
+    """Return the parameters that the body of a rule mentions; some rules need only some of their parameters."""
     loaded: list[Any] = [instruction.argval for instruction in dis.get_instructions(rule)]
     loaded += [name for names in loaded if isinstance(names, tuple) for name in cast("tuple[Any, ...]", names)]
     return [name for name in rule_names(rule) if name in loaded]

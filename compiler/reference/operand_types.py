@@ -4,7 +4,7 @@
    each a dtype.
 2. Try other dtypes: every combination for up to three operands; for more, change all operands of one dtype together,
    and one operand alone.
-3. Derive a rule for each operand in turn: these dtypes, that of an operand before it, or either.
+3. Derive a rule for each operand in turn: certain dtypes, the dtype of an earlier operand, or either.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Dtypes = tuple[str, ...]
 
 @dataclass(frozen=True)
 class DtypeRule:
-    """A rule for one dtype: one of a set, or that of an item before it.
+    """A rule for one dtype: it is one of a set, or equal to that of an earlier item.
 
     Attributes:
         name: of an input, an attribute or an output.
@@ -159,7 +159,9 @@ def _rule(name: str, place: int, accepted: list[Dtypes]) -> DtypeRule:
 
 
 def _starts(count: int) -> Iterator[Dtypes]:
-    """Yield one dtype for all operands, then others for one operand, then for two; then one of all dtypes.
+    """Yield one usual dtype for all operands, then a different one for one operand, then for two operands.
+
+    Then each dtype for all operands.
 
     At last, all dtypes of the first and the last operand, with float32 between them.
     """

@@ -45,7 +45,7 @@ def facts_of(table: AnyTable) -> list[tuple[str, str, str]]:
 
 
 def notes(each: OrderedPass) -> list[Note]:
-    """Return the options of a pass of the compiler, or the kind of steps to which alone a lowering pass applies."""
+    """Return the options of a pass of the compiler, or the only kind of steps to which a lowering pass applies."""
     if isinstance(each, Pass):
         return [Note("option", f"{o.name}: {o.type_name} = {o.value}", o.meaning) for o in each.options.values()]
     return [] if applies_to(each) == "all steps" else [Note("applies to", applies_to(each), "")]

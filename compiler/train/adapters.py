@@ -2,8 +2,8 @@
 
 1. A weight of any shape is seen as a matrix: its axes are split in two groups, so that the smaller one is as large as
    possible. A filter of 1x1 windows is the matrix of its channels.
-2. The factor on the side of the inputs, A, begins with normal numbers of deviation 1 / sqrt(inputs), and the other one,
-   B, with zeros, so that training begins with the weight as it is.
+2. A, the factor on the side of the inputs, begins with normal numbers of deviation 1 / sqrt(inputs). B, the other
+   factor, begins with zeros, so that training begins with the weight as it is.
 3. A product x @ W becomes x @ W + alpha / r * (x @ A) @ B: no gradient has the size of W, and W may be stored in 16
    bits. All other ops read the sum of W and the product, which is computed once in a step.
 4. DoRA (Liu et al., 2024) multiplies each output of such a product by m / |W + alpha / r * A @ B|, the norm of the
@@ -157,7 +157,7 @@ def _adapt(
 def _coded(states: Mapping[str, pb.StateDesc], block: Block) -> list[pb.StateDesc]:
     """Return descriptions of weights that are codes of few bits, whose tensors `dequantize` makes.
 
-    Those of which a block looks up rows are no weights of products alone, and get no adapters.
+    Weights whose rows a block looks up get no adapters, because they are not only used in products.
     """
     made = {op.outputs[0]: op.inputs[0] for op in block.desc.ops if op.type == "dequantize"}
     looked_up = {op.inputs[0] for op in block.desc.ops if op.type == "gather"}
@@ -215,7 +215,7 @@ def matrix_of(shape: Sequence[int]) -> tuple[int, int]:
 
 
 def has_outputs_first(block: pb.BlockDesc, weight: str) -> bool:
-    """Return True if the rows of a weight are outputs, as those of PyTorch and ONNX are: its readers transpose it."""
+    """Return True if the rows of a weight are outputs, as in PyTorch and ONNX: its readers transpose it."""
     names = {weight}
     for op in block.ops:
         if names.isdisjoint(op.inputs):
@@ -315,7 +315,8 @@ def _beside(block: Block, op: pb.OpDesc, weights: set[str], factors: Factors, sh
 class Adapter(NamedTuple):
     """An adapter as a block computes it: the factors with W + scale * left @ right, and the product beside it.
 
-    `beside` are the ops behind each product with the weight, of which the last makes the result, and that product.
+    `beside` has, for each product with the weight, that product and the ops after it; the last of them makes the
+    result.
     """
 
     left: str

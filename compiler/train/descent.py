@@ -77,7 +77,7 @@ class Descent:
         return pairs, rates
 
     def _means(self, sums: Pairs, cadence: Cadence, weight: Value | None) -> tuple[Pairs, list[Value]]:
-        """Return the slots with what they hold behind this step, and the mean gradients of the steps so far."""
+        """Return the slots with their values after this step, and the mean gradients of the steps so far."""
         if weight is None or not sums:
             means = [so_far + dw / cadence.every for so_far, dw in sums]
             return [(so_far, mean) for (so_far, _), mean in zip(sums, means, strict=True)], means

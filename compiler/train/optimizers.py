@@ -333,7 +333,7 @@ def lion(
 def look_ahead(optimizer: Optimizer, *, every: int = 5, share: float = 0.5) -> Optimizer:
     """Return an optimizer that moves `share` of the way to another one's result after `every` updates.
 
-    Zhang et al., 2019. The slot `slow` has the parameter after its last such move.
+    Zhang et al., 2019. The slot `slow` has the parameter as it was after its last such move.
     """
     _require_optimizer("look_ahead", optimizer)
     require_whole("look_ahead", every=every)
@@ -383,7 +383,7 @@ def _require_optimizer(what: str, given: object) -> None:
 def _rows_that_occur(dw: Value) -> Value:
     """Return True for each row of a gradient that is not 0 in all its elements, bool[rows, 1, ...].
 
-    A product counts, because the updates, if they were fused with a reduction, could not overwrite states.
+    A product computes the count: if updates were fused with a reduction, they could not overwrite states.
     """
     rows, *others = dw.shape
     ones = full.on(dw.block)(shape=(prod(others), 1), value=1.0, dtype=dw.dtype)

@@ -12,7 +12,10 @@ from registry import Value, ops
 
 
 def weight_of(value: Value) -> Value | None:
-    """Return the weight of the one weighted mean in a value; None if there is none, or several differ."""
+    """Return the weight of the weighted mean in a value.
+
+    None if there is no such mean, or if the weights of several differ.
+    """
     found = weights_in(value)
     return value.block.value(found.pop()) if len(found) == 1 else None
 

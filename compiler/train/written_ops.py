@@ -1,4 +1,4 @@
-"""Ops in the place of others in a growing block, so that what reads a tensor reads the one that they write."""
+"""Ops that replace others in a growing block, under the same names of results, so that readers need no change."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from registry import Block, Value
 
 
 def replace_ops(block: pb.BlockDesc, kept: Sequence[pb.OpDesc]) -> None:
-    """Replace the ops of a block by copies of these, which may be its own."""
+    """Replace the ops of a block by copies of these ops, which may be its own."""
     copies = [copied(op) for op in kept]
     del block.ops[:]
     block.ops.extend(copies)
 
 
 def taken(block: Block, count: int) -> list[pb.OpDesc]:
-    """Remove the ops behind the first `count` from a block, and return copies of them."""
+    """Remove the ops after the first `count` from a block, and return copies of them."""
     new = [copied(op) for op in list(block.desc.ops)[count:]]
     del block.desc.ops[count:]
     return new

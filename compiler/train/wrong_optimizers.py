@@ -9,7 +9,7 @@ from prograd_proto.spelling import nearest
 
 
 def wrong_optimizer(given: object, names: Sequence[str]) -> str:
-    """Return that something is no optimizer, with the call that makes one of a name or a function among `names`."""
+    """Return a sentence: this is no optimizer; for one of `names` or its function, with the right call."""
     name = given.__name__ if isinstance(given, FunctionType) else given
     if not isinstance(name, str):
         return f"{given!r} is not an optimizer; use one as sgd(0.1)"

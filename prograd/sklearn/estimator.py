@@ -64,7 +64,7 @@ _COMPILED: Final = (
 class Estimator(Parameters):
     """Training and prediction.
 
-    Subclasses turn targets into the feed `y`, and have `_kind`: that of the targets. `_lengths` are the numbers of
+    Subclasses turn targets into the feed `y`; `_kind` is the kind of the targets. `_lengths` are the numbers of
     elements to which sparse rows are padded; none for dense rows.
     """
 
@@ -253,7 +253,7 @@ class Estimator(Parameters):
         self.n_iter_ += len(result.history["loss"])
 
     def _held_out(self, feeds: Mapping[str, Array], seed: int) -> tuple[dict[str, Array], dict[str, Array]]:
-        """Return the rows to train on, and those that early stopping evaluates on: as many of each class, in shares."""
+        """Return the rows to train on, and the rows that early stopping evaluates on: the same share of each class."""
         rows = len(feeds["x"])
         classes = feeds["y"] if self._kind == "classes" else np.zeros(rows, np.int64)
         held = stratified(classes, self._validated(rows), np.random.default_rng(seed))
@@ -367,7 +367,7 @@ class Estimator(Parameters):
 
 
 def whole_steps(group: Array, batch: int) -> tuple[Array, Array]:
-    """Return an order of rows, and the place of each row in it, in which each group fills steps of `batch` rows.
+    """Return an order of rows in which each group fills whole steps of `batch` rows, and the place of each row in it.
 
     The last row of a group is repeated to do so: all steps have one size, so no row depends on others.
     """
@@ -383,7 +383,10 @@ def whole_steps(group: Array, batch: int) -> tuple[Array, Array]:
 
 
 def stratified(classes: Array, count: int, rng: np.random.Generator) -> Array:
-    """Return True for `count` rows at random, of each class its share; a class of one row keeps it for training."""
+    """Return a mask of `count` random rows with the same share of each class.
+
+    A class of one row keeps it for training.
+    """
     held = np.zeros(len(classes), bool)
     numbers, sizes = np.unique(classes, return_counts=True)
     wanted = sizes * count / len(classes)

@@ -3,9 +3,9 @@
 """Frames as they are: columns of numbers, truth values, dates and classes as one matrix of numbers.
 
 1. Numbers and truth values become numbers with mean 0 and deviation 1 over the first rows; a missing one stays NaN.
-2. A date or a time becomes the days since the first one, likewise; the time zone is left out.
+2. A date or a time becomes the number of days since the first one; the time zone is dropped.
 3. Texts and categories become a column for each class, with 1 where a row has it. A missing one is a class. Of more
-   than `MOST_CLASSES`, the least frequent ones share a column; a class that the first rows lack has none.
+   than `MOST_CLASSES`, the least frequent ones share a column; a class that the first rows lack has no column.
 
 Frames of numbers alone are matrices already and are left as they are.
 """

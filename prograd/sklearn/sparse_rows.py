@@ -41,7 +41,7 @@ class SparseRows:
         return max(int(np.diff(self.matrix.indptr).max(initial=1)), 1)
 
     def length_numbers(self, lengths: tuple[int, ...]) -> Array:
-        """Return for each row the number of the length that it is padded to, the first one that has room for it."""
+        """Return for each row the number of its padded length: the first length that is large enough."""
         return np.searchsorted(np.asarray(lengths), np.diff(self.matrix.indptr))
 
     @property

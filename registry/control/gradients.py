@@ -6,8 +6,8 @@
    carries are the gradients of the loop's float carries, and the sums of the gradients of shared operands, which begin
    with zeros. Its rows are gradients of rows.
 3. The backward part reads tensors of the forward part. With `save="all"` the loop gives them as further rows. With
-   `save="carries"` it gives the carries, and the scan's body has the forward part too. What follows from shared
-   operands alone is computed again in either case: it has the same value in each iteration.
+   `save="carries"` it gives the carries, and the scan's body has the forward part too. Values that follow from shared
+   operands alone are equal in all iterations, so they are recomputed in either case.
 4. The gradient of a condition is a condition, whose branches have the forward part too. An operand that a branch does
    not use gets zeros from it.
 """
@@ -145,7 +145,7 @@ class _Loop:
         return [*[None] * first, *(found.get(i) for i in range(len(self.operands)))]
 
     def _live(self) -> list[int]:
-        """Return the results whose gradients matter: those of used outputs, and carries that these follow from."""
+        """Return the results whose gradients matter: used outputs, and carries that these depend on."""
         floats = {t.name for t in self.body.tensors if _is_real(t)}
         names = self.body.results
         live = {r for r, grad in enumerate(self.output_grads) if grad is not None and names[r] in floats}
@@ -209,7 +209,7 @@ class _Loop:
         ]
 
     def _stacks(self, joint: _Joint, saved: Sequence[str]) -> list[Value]:
-        """Let the loop give these tensors of the forward part as further rows, and return these."""
+        """Let the loop return these tensors of the forward part as further rows, and return the rows."""
         if not saved:
             return []
         carries = self.layout.carries

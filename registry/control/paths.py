@@ -1,7 +1,7 @@
 """The operands along which each output of an op with blocks has a gradient.
 
-A path leads from an operand to an output through float tensors and operators that are differentiable there. What
-depends on an operand only through the predicate of a condition, the number of trips or an integer has no path to it.
+A path leads from an operand to an output through float tensors and operators that are differentiable there. A value
+that depends on an operand only through a predicate, a number of trips or an integer has no path to it.
 """
 
 from __future__ import annotations

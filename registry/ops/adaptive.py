@@ -62,7 +62,9 @@ def lion(
     beta2: float = 0.99,
     decay: float = 0.0,
 ) -> tuple[TensorType, TensorType]:
-    """Return w and m after a step by the sign of a mean, with decoupled decay: Chen et al., 2023.
+    """Return w and m after a step of Lion: its direction is the sign of a running mean.
+
+    Decay is decoupled: Chen et al., 2023.
 
     The new w is w - rate * (sign(beta1 * m + (1 - beta1) * dw) + decay * w), and new_m = beta2 * m + (1 - beta2) * dw.
     """

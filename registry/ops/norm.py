@@ -56,7 +56,7 @@ def batch_norm(
     """Return x with each channel of the last axis normalised over the batch, times scale, plus bias.
 
     A channel gets mean 0 and deviation 1 over all other axes, with inverse_deviation = 1 / sqrt(variance + epsilon);
-    the variance is that of the population. The new running statistics are momentum * running + (1 - momentum) * those
+    the variance is the population variance. The new running statistics are momentum * running + (1 - momentum) * those
     of the batch, as in ONNX. Outside training the running statistics replace the batch's. Ioffe and Szegedy, 2015.
     """
     ...

@@ -303,7 +303,7 @@ def _layers(
     rate: float,
     layer: Layer,
 ) -> tuple[Value, list[Value]]:
-    """Return the result of the last layer, and for each kind of state the last one of every layer and direction."""
+    """Return the result of the last layer, and the last states of every layer and direction, by kind of state."""
     require(x.rank == 3, f"x has {x.rank} axes; sequences are [n, t, c]")
     require(0 <= rate < 1, f"dropout={rate} is not in [0, 1)")
     directions = 2 if bidirectional else 1
@@ -343,7 +343,7 @@ def _first_state(x: Value, r: Value, states: Value | None, at: int, count: int) 
 
 
 def _weights_gradient(h: Value, h0: Value, r: Value, da: Value, reverse: bool) -> Value:
-    """Return the gradient of the weights; its factors are rounded as those of the layer's product are."""
+    """Return the gradient of the weights; its factors are rounded like those of the layer's product."""
     return outer_sum(as_factor(_before(h, h0, reverse), r), as_factor(da, r))
 
 

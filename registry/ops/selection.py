@@ -75,8 +75,9 @@ def unique(
     These are, as for NumPy's unique: the position of the first one of each, int64[count]; for each element or slice,
     the index of its like, int64; the counts, int64[count]; and the number of different ones, int64 of rank 0. Elements
     are flattened if `axis` is None. The order rises, along `axis` by the first element that differs, or is that of the
-    first positions if `sorted` is False. All NaN are equal, and the largest. Behind the number, positions are 0, so
-    that elements are the first of x, and counts are 0. The gradient flows to the first of equal elements.
+    first positions if `sorted` is False. All NaN are equal, and the largest. After the last different element,
+    positions are 0, so that they refer to the first element of x, and counts are 0. The gradient flows to the first of
+    equal elements.
     """
     sizes = _sizes(x)
     require(x.dtype != "bool", "x is bool; cast it to int32")
@@ -158,7 +159,7 @@ def _first(chosen: Value, count: int) -> tuple[Value, Value]:
     size = size_known(chosen.shape[0], "the extent of a vector")
     number = sum(chosen)
     before = cumsum(chosen, axis=0, exclusive=True)
-    slot = where(chosen, clip(before, 0, count), count)  # the last slot takes what is left out
+    slot = where(chosen, clip(before, 0, count), count)  # the last slot takes the elements that are left out
     places = full.on(chosen.block)(shape=(count + 1,), value=0, dtype="int64")
     return scatter_nd(places, unsqueeze(slot, axis=(1,)), _counted(chosen, size))[:count], number
 
@@ -168,7 +169,7 @@ def _padded(x: Value, missing: int) -> Value:
 
 
 def _rows(x: Value, sizes: tuple[int, ...], axis: int | None) -> Value:
-    """Return what is compared as rows: elements, or slices along an axis."""
+    """Return the compared items as rows: elements, or slices along an axis."""
     if axis is None:
         return reshape(x, shape=(prod(sizes), 1))
     order = (axis, *(i for i, _ in enumerate(sizes) if i != axis))

@@ -26,6 +26,6 @@ def join_shards(left: Value, right: Value, *, first: int, middle: int, stop: int
     """Return left + right, the sums over the shards `first` to `middle` and `middle` to `stop`, without the ends.
 
     The pass `split_batch` adds the values of shards by such ops, in a balanced binary tree. A process that computes
-    some of the shards finds by their numbers which sums it has, and which others have.
+    some of the shards derives from their numbers which sums it has, and which sums others have.
     """
     ...

@@ -37,8 +37,8 @@ def sparse_matmul_gradient(positions: Value, values: Value, w: Value, dy: Value)
 def sparse_outer_sum(positions: Value, values: Value, b: Value, *, size: int = 5) -> TensorType:
     """Return the transposed product of sparse rows and rows of b: values[i, k] * b[i] is added to row positions[i, k].
 
-    The result has `size` rows. `positions` and `values` are those of `sparse_matmul`, of whose gradient this is a part.
-    Rows are added in the order of i, then k.
+    The result has `size` rows. `positions` and `values` are those of `sparse_matmul`; this operator is part of its
+    gradient. Rows are added in the order of i, then k.
     """
     ...
 

@@ -64,7 +64,7 @@ def import_lm(options: argparse.Namespace) -> None:
 
 
 def _classes(options: argparse.Namespace, rows: _Rows | None) -> int | list[str] | None:
-    """Return the classes of --classes, which are names or their number, or else those of the rows."""
+    """Return the classes of --classes, as names or as their number; without the option, the classes of the rows."""
     asked: int | list[str] | None = options.classes
     if asked is None:
         return None if rows is None else rows.classes

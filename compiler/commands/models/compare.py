@@ -42,7 +42,7 @@ def compare(options: argparse.Namespace) -> int | None:
 
 
 def _load(path: str, *models: Model) -> None:
-    """Give the program its states from a file; the second one of two programs."""
+    """Give the program its states from a file; of two programs, the second one gets them."""
     programs = [model for model in models if isinstance(model, ProgramModel)]
     if not programs:
         raise UsageError(f"--load {path}: an ONNX file has its own weights, and neither model is a program")

@@ -113,7 +113,7 @@ def shorter(words: str) -> str:
 
 
 def pale(colour: str) -> str:
-    """Return a fifth of a colour on white, so that no line shines through."""
+    """Return a colour at a fifth of its strength on white; it is opaque, so lines behind a box stay hidden."""
     parts = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return "#" + "".join(f"{255 - (255 - part) // 5:02x}" for part in parts)
 
@@ -155,7 +155,7 @@ def _boxes(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[Box]:
 
 
 def _without_schedule(boxes: list[Box]) -> list[Box]:
-    """Return boxes of which those that compute a schedule are one, the last, that no other reads from."""
+    """Merge the boxes that compute a schedule into one box at the end, to which no lines are drawn."""
     folded: set[int] = set()
     for number, box in enumerate(boxes):
         if box.stage == "update" and not box.scope and box.reads.keys() <= folded:

@@ -17,7 +17,7 @@ LISTS: Final = {
     "follow": "computed in float32, read from bfloat16 or rounded to it",
     "keep": "float32",
 }
-"""The lists, with what is done with their ops."""
+"""The name of each list, with what mixed precision does to its ops."""
 
 HEAD: Final = ("operator", "ops", "results")
 

@@ -1,7 +1,7 @@
 """Choices that are known outside of training: dropout with a setting as its ratio becomes its operand.
 
 Such a dropout draws numbers, and a `where` decides whether the entry trains. `fold_constants` makes this choice in the
-blocks that run, and here in the blocks that are exported, which are those as they were built.
+blocks that run. Exports read the blocks as they were built, so the choice is made here.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ from compiler.errors import CompileError
 from compiler.exporters.onnx.graph import Graph
 
 IR_VERSIONS: Final = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10}
-"""The version of the file format by opset: the oldest that has it, so that older runtimes read the file."""
+"""The version of the file format by opset: the oldest version with this opset, so that old runtimes can read the
+file."""
 
 MAX_CHECKED_BYTES: Final = 1 << 30
 """Weights above this size are left out of the message that the checker reads."""

@@ -21,7 +21,7 @@ MAX_CONSTANT_BYTES: Final = 1 << 20
 """Largest constant that is computed while exporting; a larger one is computed by the model."""
 
 REARRANGING: Final = "registry.ops.shape"
-"""The family whose ops move elements and compute none; of weights only these are folded."""
+"""The family of ops that only move elements; for weights, only these ops are folded."""
 
 
 def folded(op: pb.OpDesc, call: Call) -> list[Tensor] | None:

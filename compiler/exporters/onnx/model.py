@@ -79,7 +79,10 @@ class Model:
                       origins=origins, state=origins[0])  # fmt: skip
 
     def initializer(self, array: Any, origins: tuple[str, ...] = (), hint: str = "") -> str:
-        """Return the name of an initializer with these elements; a state's own where it is one again."""
+        """Return the name of an initializer with these elements.
+
+        If they are those of a state again, the state's own name.
+        """
         array = np.asarray(array)
         array = np.ascontiguousarray(array).reshape(array.shape)
         for state in origins:

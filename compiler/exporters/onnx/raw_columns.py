@@ -106,8 +106,8 @@ class RawColumns:
     def _class(self, name: str, column: Column) -> str:
         """Return the number of a class, or its one-hot numbers.
 
-        A class that training rows lack becomes the one that stands for missing values, which a warning says. Without
-        such a class its number has no place in a table, so that a runtime that runs the model refuses it.
+        A class that the training rows lack becomes the class of missing values, and a warning says so. If there is no
+        such class, its number lies outside of every table, so that the runtime of the model refuses it.
         """
         graph, values = self.graph, list(column.values)
         graph.model.domains[ML] = 2

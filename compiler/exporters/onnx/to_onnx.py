@@ -66,7 +66,7 @@ def to_onnx(
         external: bytes of weights above which they are written to a file beside the model, 1.5 GiB unless given; 0 for
             all weights.
         like: path or message of an ONNX file whose names of inputs, results and dimensions, description and metadata
-            the model gets. Those of the file that a program was imported from need no `like`.
+            the model gets. A program that was imported from ONNX gets those of its file without this argument.
         raw: take raw columns of the table that rows were packed from, in place of the feeds that they are encoded as.
         force: replace a file that exists.
 

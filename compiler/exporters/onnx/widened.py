@@ -17,7 +17,7 @@ BFLOAT16, FLOAT32 = NUMBERS["bfloat16"], NUMBERS["float32"]
 
 
 def without_mixed_precision(program: pb.ProgramDesc) -> pb.ProgramDesc:
-    """Return the program without casts to bfloat16 in blocks whose products read them; itself if there are none."""
+    """Return the program without the casts to bfloat16 that products read; the same object if there are none."""
     numbers = [i for i, block in enumerate(program.blocks) if _is_mixed(block)]
     if not numbers:
         return program
@@ -58,7 +58,10 @@ def _widen(block: pb.BlockDesc) -> None:
 
 
 def _remove_casts(block: pb.BlockDesc) -> None:
-    """Let readers of a cast from float32 to float32 read its operand, but for results of the block."""
+    """Let readers of a cast from float32 to float32 read its operand instead.
+
+    Casts that are results of the block stay.
+    """
     dtypes = {tensor.name: tensor.dtype for tensor in block.tensors}
     kept = {*block.results, *(each.tensor for each in (*block.updates, *block.fetches))}
     replaced: dict[str, str] = {}

@@ -73,14 +73,14 @@ NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
     "cross_attention_hidden_size": (None,),
     "use_bidirectional_attention": (False, None),
 }
-"""Keys that must have one of these values, of which the builder knows no other."""
+"""Keys with the only values of them that the builder knows."""
 
 DROPOUTS: Final = frozenset(("attention_dropout", "attn_pdrop", "embd_pdrop", "resid_pdrop", "hidden_dropout"))
 """Keys of dropouts, which tuning leaves out, as adapters and few rows want."""
 
 
 class Config:
-    """The keys of a config: what is taken is known, and the rest is refused."""
+    """The keys of a config; keys that nobody reads are refused at the end."""
 
     def __init__(self, path: Path, given: Mapping[str, Any]) -> None:
         self.path, self.given = path, given

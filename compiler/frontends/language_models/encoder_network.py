@@ -19,7 +19,7 @@ _OTHER_HEADS = ("cls.", "lm_head.", "vocab_transform.", "vocab_layer_norm.", "vo
 class EncoderNetwork:
     """The layers of one encoder in a program.
 
-    `fresh` are the layers of the head that get new weights, as the folder has none, or others.
+    `fresh` are the layers of the head that get new weights, because the folder has none or those of other classes.
     """
 
     def __init__(

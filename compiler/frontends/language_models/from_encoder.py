@@ -31,8 +31,8 @@ def add_encoder(
     """Add the layers of an encoder, its loss, and the entries `evaluate` and `predict`.
 
     `classes` are the names or the number of the classes of a row; by default those of the folder. The head of the
-    folder is kept if its classes are the same, or as many without names. `about` is what the program tells of the
-    folder. Raises CompileError for a size or a weight that does not fit.
+    folder is kept if it has the same classes, or as many classes without names. `about` is what the program tells of
+    the folder. Raises CompileError for a size or a weight that does not fit.
     """
     if not 2 <= length <= made.positions:
         raise CompileError(f"from_lm: length={length} is not from 2 to {made.positions}, as the model has positions")
@@ -69,7 +69,7 @@ def _is_unnamed(own: tuple[str, ...], given: tuple[str, ...]) -> bool:
 
 
 def names_of(classes: int | Sequence[str]) -> tuple[str, ...]:
-    """Return the names of classes, of which there may be only the number; raise CompileError for what names none."""
+    """Return the names of classes, also if only their number is given; raise CompileError for anything else."""
     if isinstance(classes, int):
         if not 1 < classes <= 1 << 16:
             raise CompileError(f"from_lm: classes={classes} is not from 2 to {1 << 16}")

@@ -18,7 +18,7 @@ CODED: Final = {"Q8_0": "q8_0", "Q4_0": "q4_0"}
 
 
 BAND_ELEMENTS: Final = 1 << 16
-"""Elements that are widened at a time, so that what is computed on the way stays in a cache."""
+"""Number of elements that are widened at a time, so that intermediate results stay in a cache."""
 
 
 def plain_array(tensor: GgufTensor, raw: bytes) -> Any:

@@ -22,7 +22,7 @@ class Network:
         self._prefix = _prefix(made, weights)
 
     def hidden(self, codes: Value, positions: Value, attend: Attend) -> Value:
-        """Return what the layers make of codes [n, l], [n, l, width], before the head.
+        """Return the output of the layers [n, l, width] for codes [n, l], before the head.
 
         `positions` broadcast to [n, l].
         """
@@ -47,7 +47,7 @@ class Network:
 
     @property
     def head_name(self) -> str:
-        """The name of the weights that give the scores, which may be those of the codes."""
+        """The name of the weights of the head, which may be the table of the codes."""
         return self._prefix + _NAMES[_is_gpt2(self.made)].codes if self.made.tied else "lm_head.weight"
 
     def require_all_read(self) -> None:
@@ -171,7 +171,7 @@ def _prefix(made: Architecture, weights: Weights) -> str:
 
 
 def _rounded_to(number: float, dtype: str) -> float:
-    """Return a number as a weight's dtype has it, in which the published models multiply."""
+    """Return a number rounded to the dtype of a weight, because the published models multiply in that dtype."""
     from struct import pack, unpack
 
     if dtype == "bfloat16":

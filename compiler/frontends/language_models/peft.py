@@ -137,7 +137,7 @@ def add_peft(program: Program, folder: Path, copies: str) -> list[str]:
 
 
 def _replace(program: Program, values: InitialValues, name: str, array: Any, folder: Path, copies: str) -> None:
-    """Let a state begin with an array; raise CompileError if there is none of its shape."""
+    """Set the initial value of a state to an array; raise CompileError if no array has its shape."""
     state = program.states.get(name)
     shape = None if state is None else [int(dim.size) for dim in state.shape.dims]
     if state is None or shape != list(array.shape):
@@ -149,7 +149,7 @@ def _replace(program: Program, values: InitialValues, name: str, array: Any, fol
 
 
 def _of_module(patterns: Any, module: str, default: Any) -> Any:
-    """Return what a table of PEFT has for a module: for its name, or for the end of it."""
+    """Return the entry of a table of PEFT for a module, found by its name or by the end of its name."""
     for pattern, value in patterns.items() if isinstance(patterns, dict) else ():
         if module == pattern or module.endswith(f".{pattern}"):
             return value

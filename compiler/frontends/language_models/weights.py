@@ -41,7 +41,7 @@ class Weights:
     Attributes:
         folder: the folder.
         tensors: where each tensor is.
-        config: what says the shapes of tensors, for messages.
+        config: the file that determines the shapes of tensors, for messages.
     """
 
     config = "config.json"
@@ -130,7 +130,7 @@ def meant(states: Mapping[str, pb.StateDesc], patterns: Sequence[str]) -> list[s
 
 
 def path_from(program: Path, folder: Path) -> str | None:
-    """Return the path of a folder from that of the program; None if it is not inside of it."""
+    """Return the path of a folder relative to the program's; None if it lies outside of it."""
     here, there = os.path.realpath(program.parent), os.path.realpath(folder)
     inside = os.path.relpath(there, here)
     return None if inside.split(os.sep)[0] == os.pardir else Path(inside).as_posix()

@@ -1,7 +1,7 @@
 """The entries `read` and `next`, which write texts: new codes, beside the keys and values of earlier ones.
 
-1. `read` takes up to `CHUNK` codes of each text, `next` takes one. Both return the next code of each text and the keys
-   and values of the codes that they took, which whoever runs them puts behind the earlier ones.
+1. `read` takes up to `CHUNK` codes of each text, `next` takes one. Both return the next code of each text, and the keys
+   and values of the codes that they read; the caller appends these to the earlier ones.
 2. A position sees the first `lengths` positions of the caches, and the new ones up to itself. The rest of the caches
    is not read, so the time of a step grows with the texts, not with the room for them.
 3. The next code is drawn within the program, from numbers that are fed: the same number draws the same code.

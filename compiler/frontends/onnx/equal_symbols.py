@@ -13,7 +13,7 @@ Shapes = Mapping[str, Sequence[int | str]]
 
 
 def equalities(shapes: Shapes) -> Iterator[dict[str, str]]:
-    """Yield what may be equal, the symbol that stands for it by each other one: first on axis 0, then on all axes."""
+    """Yield candidates, as the symbol that replaces each other one: first for axis 0, then for all axes."""
     last = dict[str, str]()
     for axes in (1, max(map(len, shapes.values()), default=0)):
         same = dict[str, str]()

@@ -257,7 +257,7 @@ def _arranged(y: Any) -> Any:
 
 
 def carried_dtype(dtype: str | None) -> str:
-    """Return the dtype that computes for one of the model; raise CompileError for one that nothing computes for."""
+    """Return the dtype that the program has for a dtype of the model; raise CompileError if it has none."""
     if dtype is None or dtype not in CARRIED:
         raise CompileError(f"a tensor has elements of {dtype}, which prograd has not")
     return CARRIED[dtype]

@@ -7,7 +7,7 @@ from typing import Any, Final
 from compiler.errors import CompileError
 
 CURRENT: Final = 7
-"""The first opset whose operators all mappings read as it defines them."""
+"""The first opset whose operators need no translation before they are mapped."""
 
 SINCE: Final = {
     "Abs": 1, "Add": 1, "And": 1, "AveragePool": 1, "BatchNormalization": 1, "Cast": 6, "Ceil": 1, "Clip": 1,

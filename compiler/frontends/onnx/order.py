@@ -1,4 +1,4 @@
-"""The order of nodes: each behind the nodes whose results it reads, which files of some exporters do not keep."""
+"""The order of nodes: each after the nodes whose results it reads. Files of some exporters violate it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def in_order(nodes: Sequence[Any]) -> list[Any]:
-    """Return nodes so that each is behind those that it needs, otherwise as they are; in a cycle, too."""
+    """Return nodes in an order in which each comes after those that it needs; nodes of a cycle keep their order."""
     makers = {name: number for number, node in enumerate(nodes) for name in node.output if name}
     needed = [sorted({makers[name] for name in _read(node) if name in makers}) for node in nodes]
     if all(not own or own[-1] < number for number, own in enumerate(needed)):

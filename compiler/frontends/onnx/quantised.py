@@ -256,7 +256,7 @@ class _Rewriting:
         return name
 
     def _bias(self, bias: str, *scales: str) -> str:
-        """Return the name of a bias, whose scale is the product of those of what is multiplied."""
+        """Return the name of a bias; its scale is the product of the scales of both factors."""
         product = np.float32(1)
         for scale in scales:
             factor = self.tensors.array(self.stored[scale]).astype(np.float32).reshape(-1)

@@ -31,7 +31,7 @@ REASONS: Final = (
 """Patterns of other reasons, and what to do."""
 
 TOLD: Final = r"--constant|--max-rows|--dim|export|give |convert"
-"""Words of reasons that say themselves what to do."""
+"""Words that show that a reason states its own remedy."""
 
 
 def remedy(operator: str, reason: str) -> str:

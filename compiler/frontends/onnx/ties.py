@@ -1,7 +1,7 @@
 """Weights that an exporter merged or copied: `untie` gives every reader its own, `tie` makes copies one again.
 
-Both edit the graph before it is imported. A weight that several nodes read becomes as many initialisers; a matrix
-that is the copy of another, or its transposed copy, becomes a node that reads the other.
+Both edit the graph before it is imported. A weight that several nodes read becomes one initialiser for each of them; a
+matrix that is the copy of another, or its transposed copy, becomes a node that reads the other.
 """
 
 from __future__ import annotations

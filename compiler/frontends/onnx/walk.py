@@ -223,7 +223,7 @@ class Walk:
     def _with_ops(self, node: Any, domain: str, operator: str, operands: list[Any], known: list[Any]) -> list[Any]:
         """Return constants that depend on sizes with the ops that compute them, which are appended if they are needed.
 
-        Without a mapping of the operator they have none.
+        If the operator has no mapping, there are no such ops.
         """
         mapping = IMPORTS.get(operator)
         if mapping is None or all(x is None or x.is_array for x in known):
@@ -347,7 +347,7 @@ class Walk:
                 self.dtypes[name] = dtype_name(self.onnx, type.tensor_type.elem_type)
 
     def _finished(self, value: Any, dtype: str | None, operator: str) -> Any:
-        """Return a result in the dtype that computes for that of the model; halves are rounded, and integers wrap."""
+        """Return a result in the dtype that the program has for the model's; halves are rounded, and integers wrap."""
         if not isinstance(value, Arranged) or dtype is None:
             return value
         if dtype not in CARRIED:

@@ -66,13 +66,13 @@ LARGEST_MASK: Final = 1e4
 """Additive constants that reach this size are masks."""
 
 KIND: Final = "pkg.torch.export.graph_signature.InputSpec.kind"
-"""Key of the note of what an initialiser was in the module."""
+"""Key of the exporter's note that says what an initialiser was in the module."""
 
 FOLDED: Final = "pkg.onnxscript.optimizer.folded_from"
-"""Key of the note of what an initialiser was computed of."""
+"""Key of the exporter's note that says what an initialiser was computed from."""
 
 MADE_UP: Final = re.compile(r"_?val_\d+|lifted_tensor_\d+|onnx::\w+|/.*|.*Constant(_\d+)?_output_\d+")
-"""Names that exporters give tensors which have none in the module."""
+"""Names that exporters invent for tensors that have no name in the module."""
 
 
 class Roles:
@@ -189,7 +189,7 @@ class Roles:
         return name
 
     def _outside(self, name: str) -> str:
-        """Return the name outside of loops of a value that they carry unchanged."""
+        """Return the name that a value has outside of the loops that carry it unchanged."""
         seen = set[str]()
         while name in self.aliases and name not in seen:
             seen.add(name)

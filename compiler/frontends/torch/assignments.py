@@ -16,7 +16,7 @@ from compiler.errors import CompileError
 
 @contextmanager
 def written_buffers(torch: Any, module: Any) -> Generator[Callable[[], None]]:
-    """Let each call of a module end with writes of the buffers that it assigned; forget other assignments at the end.
+    """Write the buffers that a call of a module assigned at the end of each call; undo other assignments.
 
     Yields a function that forgets them at once, so that the next call begins as the first did.
 
@@ -86,7 +86,7 @@ def _require_buffers(torch: Any, name: str, child: Any, before: Mapping[str, Any
 
 
 def remembered(module: Any) -> Callable[[], None]:
-    """Return a function that gives a module the plain attributes back that it has now, and no others.
+    """Return a function that restores the plain attributes that a module has now, and removes later ones.
 
     Lists, dicts and sets among them get their elements back.
     """

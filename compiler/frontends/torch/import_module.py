@@ -35,8 +35,8 @@ class Import:
     """One import of a graph.
 
     An import `beside` another shares inputs and states with the graph of training, and writes no states. A graph
-    `in_evaluation` is what predictions compute, and also what a module trains that is in evaluation mode as a whole.
-    `counters` names the counters of batches that no result reads, which are no states.
+    `in_evaluation` is the computation of predictions. If the whole module is in evaluation mode, it is also the one
+    that is trained. `counters` names the counters of batches that no result reads, which are no states.
 
     Attributes:
         problems: the nodes that could not be imported.

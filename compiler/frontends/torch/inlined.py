@@ -77,7 +77,7 @@ def _is_pure(node: Any) -> bool:
 
 
 def _put_in_place(graph: Any, region: Any) -> None:
-    """Copy the nodes of a region before the node that runs it, and let its results be theirs."""
+    """Copy the nodes of a region before the node that runs it, and replace its results by theirs."""
     inner = _region(region)
     places = [node for node in inner.nodes if node.op == "placeholder"]
     values: dict[Any, Any] = dict(zip(places, region.args[2:], strict=True))

@@ -44,7 +44,7 @@ def in_evaluation(module: Any) -> Generator[None]:
 
 
 def serves_both(training: Any, evaluation: Any) -> bool:
-    """Return True if the inference forms of one graph compute the other: they differ in flags of `FLAGS` at most."""
+    """Return True if one graph, in inference forms, equals the other: they may differ in the flags of `FLAGS`."""
     pairs = zip_longest(_counted(training), _counted(evaluation))
     known: dict[Any, Any] = {}
     return all(one is not None and other is not None and _are_alike(one, other, known) for one, other in pairs)

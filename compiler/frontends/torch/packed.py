@@ -2,7 +2,7 @@
 
 torch.export cannot state the number of packed rows. While a module is exported, `pack_padded_sequence` keeps its tensor
 and the lengths, recurrent layers call one operator with both, and `pad_packed_sequence` fills up the steps behind the
-lengths. The packed rows themselves, and steps as many as the longest row has, have no extent that a shape can state.
+lengths. No shape can state the number of packed rows, nor the number of steps of the longest row.
 """
 
 from __future__ import annotations

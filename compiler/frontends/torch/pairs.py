@@ -19,7 +19,7 @@ from compiler.frontends.torch.operators.call import Call, Mapping
 from registry import Block, ops
 
 PARTS: Final = {"complex64": "float32", "complex128": "float64"}
-"""The dtype of the parts by that of a complex tensor."""
+"""The dtype of the parts, by the dtype of a complex tensor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +111,7 @@ def parts_of(x: Any) -> tuple[Any, Any]:
 
 
 def _combined(function: Callable[[Any, Any], Any], a: Any, b: Any) -> Pair:
-    """Return a bilinear function of two operands, of which one is complex at least."""
+    """Return a bilinear function of two operands, at least one of which is complex."""
     (ar, ai), (br, bi) = parts_of(a), parts_of(b)
     if bi is None:
         return Pair(function(ar, br), function(ai, br))
@@ -188,7 +188,7 @@ def _power(call: Call, x: Pair, exponent: Any) -> Pair:
 
 
 def _product_of_both(call: Call, name: str, mapping: Mapping, operands: Sequence[Any]) -> Pair:
-    """Return a product of matrices, of which one is complex at least, by that of real ones."""
+    """Return a product of matrices, at least one of which is complex, as products of real matrices."""
     *first, last = operands
     if name != "aten.einsum.default":
         return _combined(lambda a, b: mapping(call, *_of_floats(a, b)), *operands)

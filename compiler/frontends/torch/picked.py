@@ -25,7 +25,7 @@ APART: Final = {
     "aten.detach_.default", "aten.dropout.default", "aten.linear.default", "aten.lift_fresh_copy.default",
     "aten._to_copy.default", "aten.to.dtype", "aten.layer_norm.default", "aten.embedding.default",
 }  # fmt: skip
-"""Operators besides pointwise ones that compute each row of their first operand by itself."""
+"""Operators, besides pointwise ones, that compute each row of their first operand independently."""
 
 ALONG: Final = {
     "aten.softmax.int", "aten.log_softmax.int", "aten._softmax.default", "aten._log_softmax.default",

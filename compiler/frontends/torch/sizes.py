@@ -21,7 +21,7 @@ class Sizes:
         names: our symbols by those of PyTorch.
         sizes: sizes of our symbols, for each trial in which constants are computed.
         known: by PyTorch's symbol of a number of data, the number, which only constants determine.
-        rows: by such a symbol, the number of all rows of which a mask picks as many.
+        rows: by such a symbol, the number of all rows from which a mask picks this many.
         most: the largest sizes for which constants were found to hold.
         above_one: our symbols for whose size 1 the module does something else.
     """

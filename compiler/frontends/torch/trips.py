@@ -16,7 +16,7 @@ MAX_COUNTED: Final = 10_000
 """Trips after which a loop counts as unbounded."""
 
 CONJUNCTIONS: Final = {"aten.logical_and.default", "aten.bitwise_and.Tensor", "aten.__and__.Tensor"}
-"""Operators that join two conditions, both of which have to hold."""
+"""Operators that are true if both of two conditions are."""
 
 
 def most_trips(condition: Any, body: Any, operands: Sequence[Any], carries: int) -> int | None:

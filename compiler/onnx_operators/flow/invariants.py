@@ -13,7 +13,7 @@ FIRST: Final = {"Loop": (2, 2, 1), "Scan": (0, 0, 0)}
 
 
 def unchanged(operator: str, body: Any, count: int) -> list[int]:
-    """Return the numbers of the carried values, of which there are `count`, that a body returns as it reads them."""
+    """Return the numbers of those of `count` carried values that a body returns unchanged."""
     _, read, made = FIRST[operator]
     sources = {node.output[0]: node.input[0] for node in body.node if node.op_type == "Identity"}
 

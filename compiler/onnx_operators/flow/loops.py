@@ -22,7 +22,7 @@ MAX_TRIPS: Final = 4096
 """Largest number of trips that are unrolled."""
 
 MAX_SHORT: Final = 8
-"""Largest number of trips that are unrolled although they may be an op."""
+"""Largest number of trips that are unrolled although a loop could run them."""
 
 
 def _loop(node: Node) -> tuple[Any, ...]:

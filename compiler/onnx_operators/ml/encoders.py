@@ -19,7 +19,7 @@ DEFAULTS: Final = {
     "int64s": ("default_int64", -1),
     "floats": ("default_float", -0.0),
 }
-"""For each kind, the attribute of the value of unknown keys, and what it is unless given."""
+"""For each kind, the attribute with the value for unknown keys, and its default."""
 
 
 def _found(x: Value, keys: Value) -> tuple[Value, Value]:

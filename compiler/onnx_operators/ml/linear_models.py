@@ -54,7 +54,7 @@ def _scaler(node: Node) -> Arranged:
 
 
 def _normalizer(node: Node) -> Arranged:
-    """Return rows divided by their norm, or by their largest element; one of zeros stays."""
+    """Return rows divided by their norm, or by their largest element; a row of zeros stays."""
     x, norm = cast(node.value(0), "float32"), node.attribute("norm", "MAX")
     if norm == "MAX":
         size = ops.max(x, axis=(-1,), keepdims=True)
@@ -66,7 +66,7 @@ def _normalizer(node: Node) -> Arranged:
 
 
 def _imputer(node: Node) -> Arranged:
-    """Return elements with the replaced value put in; that of a column each, or one of all."""
+    """Return elements with missing values replaced, by a value for each column or by one for all."""
     x = node.value(0)
     is_float = x.dtype.startswith("float")
     kind = "float" if is_float else "int64"

@@ -14,7 +14,7 @@ from compiler.onnx_operators.ml.classes import chosen, ended, labels
 from registry import Value, ops
 
 MIN_ITERATIONS: Final = 100
-"""Iterations that couple the probabilities of pairs; as many as classes if these are more."""
+"""Number of iterations that couple the probabilities of pairs; the number of classes if that is larger."""
 
 TOLERANCE: Final = 0.005
 """Error at which the iterations end, divided by the number of classes. Wu, Lin and Weng, 2004."""
@@ -85,7 +85,7 @@ def _classifier(node: Node) -> tuple[Arranged, Arranged]:
 
 
 def _pair_scores(node: Node, coefficients: Any, sizes: list[int], rho: Any) -> Value:
-    """Return the score of each pair of classes, the first of which it is for if it is positive."""
+    """Return the score of each pair of classes; a positive score is for the first of the two."""
     begins = np.cumsum([0, *sizes])
     vectors = _wide(node, "support_vectors").reshape(int(begins[-1]), -1)
     pairs = list(combinations(range(len(sizes)), 2))
@@ -110,7 +110,7 @@ def _votes(node: Node, pairs: Value, count: int) -> Value:
 
 
 def _coupled(node: Node, pairs: Value, count: int) -> Value:
-    """Return the probabilities of classes of those of pairs, by the second method of Wu, Lin and Weng."""
+    """Return the probabilities of classes from those of pairs, by the second method of Wu, Lin and Weng."""
     a, b = _wide(node, "prob_a"), _wide(node, "prob_b")
     p = ops.clip(ops.sigmoid(-(pairs * node.new(a) + node.new(b))), min=LEAST_PROBABILITY, max=1 - LEAST_PROBABILITY)
     first, second = (s.reshape(-1, count) for s in _sides(count))

@@ -1,9 +1,9 @@
-"""Pass: compute with codes of eight bits where the numbers that they stand for would be computed with.
+"""Pass: compute with codes of eight bits in place of the numbers that they stand for.
 
 1. Numbers of codes, by a scale and a zero point that are constants, move as codes: a reshape, a transpose, a slice or a
    concatenation of `dequantize_linear(c)` is `dequantize_linear` of that op of c. Maxima of windows are those of codes,
-   because a positive scale keeps the order. Where several operands of a concatenation have other scales and the result
-   is quantised, each operand is quantised before it.
+   because a positive scale keeps the order. If the operands of a concatenation have different scales and the result is
+   quantised, each operand is quantised first.
 2. Numbers of codes that are quantised again by the same scale and zero point are these codes: both roundings of
    k * s / s are within 2 ** -22 of k, which is an integer of at most nine bits.
 3. A chain of pointwise ops whose only tensor is one of codes has at most 256 different elements. If it is worth the

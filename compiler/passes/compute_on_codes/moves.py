@@ -66,7 +66,7 @@ class _Moving:
             self.is_changed = True
 
     def _note(self, op: pb.OpDesc) -> bool:
-        """Remember numbers of codes, and return False: their op stays while something reads it."""
+        """Remember that a tensor has the numbers of codes, and return False: its op stays while something reads it."""
         parameters = self._parameters(op)
         if parameters is not None:
             self.numbers[op.outputs[0]] = Codes(op.inputs[0], op.inputs[1], op.inputs[2], parameters)

@@ -29,7 +29,7 @@ class Lowering(BlockFacts):
     Attributes:
         kept: ids of ops that `keep` leaves as they are.
         narrow: float32 tensors that come from bfloat16 numbers.
-        fresh: narrow tensors that a product and pointwise ops after it compute, and that are in no memory so far.
+        fresh: narrow tensors that a product and pointwise ops after it compute, and that were not stored so far.
         rounded: bfloat16 copies, by the tensor that each is of.
         replaced: tensors that all later ops read from their rounded copies.
         looped: results of ops that round the operands of their products themselves, such as recurrent layers: only

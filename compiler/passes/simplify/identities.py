@@ -65,7 +65,7 @@ def chosen_always(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
 
 @rewrites("clip")
 def without_bounds(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """Replace clip(x) without a bound by x, which it copies."""
+    """Replace clip(x) without bounds by x."""
     return [op.inputs[0]] if not any(op.inputs[1:]) else None
 
 

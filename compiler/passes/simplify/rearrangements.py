@@ -147,7 +147,7 @@ def reduced_of_one(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
 
 
 def _through(scope: Scope, op: pb.OpDesc) -> Sequence[str] | None:
-    """Let an op read the operand of the op of its type before it."""
+    """Skip the op before this one, which has the same type: read its operand."""
     inner = scope.inner(op, op.type)
     if inner is None:
         return None

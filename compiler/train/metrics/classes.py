@@ -32,7 +32,7 @@ def accuracy(predictions: Value, labels: Value) -> Metric:
 
 @described
 def top_k_accuracy(scores: Value, labels: Value, *, k: int = 5) -> Metric:
-    """Return the share of labels that are among the k largest scores, the first ones of equal scores."""
+    """Return the share of labels that are among the k largest scores; of equal scores, the first ones count."""
     require(_is_scores(scores, labels), "scores are floats of the shape of the labels and an axis of classes")
     classes = size_known(scores.shape[-1], "the number of classes")
     require(1 <= k <= classes, f"k={k} is not in 1 ... {classes}, the number of classes")

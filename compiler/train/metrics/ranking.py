@@ -19,8 +19,8 @@ from registry.spelled import described
 def auc(scores: Value, labels: Value, *, rows: int | None = None, bins: int | None = None) -> Metric:
     """Return the share of pairs of a positive and a negative in which the positive has the higher score.
 
-    Equal scores count half. That is the area under the ROC curve (Hanley and McNeil, 1982), 0.5 while one of the two is
-    missing.
+    Equal scores count half. That is the area under the ROC curve (Hanley and McNeil, 1982), 0.5 while there are no
+    positives or no negatives.
 
     Args:
         scores: float, of the shape of the labels.

@@ -177,7 +177,10 @@ def _attended(q: TensorType, k: TensorType, v: TensorType, mask: TensorType | No
 
 
 def grouped_heads(heads: int | str, groups: int | str) -> tuple[int, int]:
-    """Return the number of heads of keys, and of queries for each; raise OpError unless they divide."""
+    """Return the number of key heads, and of query heads for each of them.
+
+    Raise OpError unless it is a whole number.
+    """
     of_queries, of_keys = (size_known(count, "the number of heads") for count in (heads, groups))
     fits = of_keys > 0 and of_queries % of_keys == 0
     require(fits, f"{of_keys} heads of keys do not divide {of_queries} heads of queries")

@@ -128,7 +128,7 @@ def require_same_count(old: Shape, new: Shape) -> None:
 
 
 def joined_extent(extents: Shape) -> int | str:
-    """Return the extent of these axes merged, a symbol if all others are 1; raise OpError if it has no name."""
+    """Return the extent of these axes merged: a number, or a symbol if all other extents are 1; else raise OpError."""
     wide = [extent for extent in extents if extent != 1]
     if len(wide) == 1:
         return wide[0]

@@ -438,7 +438,7 @@ def read_number(line: Line, number: pb.NumberDesc) -> None:
 
 
 def require(what: str, is_there: bool) -> None:
-    """Raise ProgramError unless the line that this one belongs to precedes it."""
+    """Raise ProgramError unless the line to which this line belongs precedes it."""
     if not is_there:
         raise ProgramError(f"no {what!r} line stands before this one, which belongs to it")
 

@@ -195,7 +195,7 @@ def read_sequence(line: Line, desc: pb.AttrDesc) -> None:
 
 
 def read_dtype_or_tensor(line: Line, desc: pb.AttrDesc) -> None:
-    """Read a dtype, and the small tensor that it begins if brackets follow."""
+    """Read a dtype, or a small tensor, which begins with its dtype."""
     number = read_dtype(line)
     if not line.accept("["):
         desc.dtype_value = number  # pyright: ignore[reportAttributeAccessIssue]: any number may be in the field

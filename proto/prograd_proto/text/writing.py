@@ -192,7 +192,7 @@ def state_lines(state: pb.StateDesc, locations: Locations) -> Iterator[str]:
 
 
 def usual_scale(state: pb.StateDesc) -> str:
-    """Return the scale that needs no clause: 1 for parameters, none for other states."""
+    """Return the scale that needs no clause in the text: 1.0 for parameters, 0.0 for other states."""
     return "1.0" if state.trainable else "0.0"
 
 

@@ -18,10 +18,10 @@ SIZED_BY_VALUES: Final = frozenset(
 """Operators whose results may be larger than any function of the shapes of their operands."""
 
 SMALL: Final = 1 << 16
-"""Elements of a result that is computed whatever its operator is."""
+"""Number of elements up to which a result is computed for any operator."""
 
 MAX_VALUES: Final = 1 << 10
-"""Elements of an operand up to which a shape may depend on its values."""
+"""Number of elements up to which the values of an operand may determine a shape."""
 
 INT32: Final = 6
 """ONNX's number of int32."""
@@ -95,7 +95,7 @@ def overflows(node: Any, given: Mapping[str, Any]) -> bool:
 def is_beyond(operands: Sequence[Any]) -> bool:
     """Return True for a slice of a table that has fewer rows than the trial size of a symbol where it ends.
 
-    Its rows in a trial are not those of smaller sizes.
+    For smaller sizes, it would have other rows.
     """
     if len(operands) < 3 or operands[2].is_array:
         return False

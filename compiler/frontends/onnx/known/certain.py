@@ -1,7 +1,8 @@
 """Which numbers that nodes compute of sizes are known for all sizes, and which for the trial sizes only.
 
 Sums, products and moves of sizes are polynomials, of which the trials see enough. A comparison, a minimum, a quotient
-or a remainder follows sizes by steps: it is known if the trials agree in one form, in which no step can hide:
+or a remainder is a step function of sizes. It is known if the trials agree in one of these forms, which leave no place
+for a step between them:
 
 1. Of a number that rises or falls with each symbol, a step lies between the least sizes and the largest, so the trial
    of ones and the trial of the largest sizes are on its two sides.
@@ -38,7 +39,7 @@ PICKED_BY: Final = {
     **{"Gather": 1, "GatherElements": 1, "GatherND": 1, "ScatterND": 1, "ScatterElements": 1, "Scatter": 1},
     **{"Where": 0, "Compress": 1},
 }
-"""Operators that move elements, by the operand that says which; it must not depend on sizes."""
+"""Operators that move elements, with the number of the operand that chooses them; it must not depend on sizes."""
 
 ELEMENTWISE: Final = frozenset(
     [
@@ -48,7 +49,7 @@ ELEMENTWISE: Final = frozenset(
         *["Round", "Cast", "IsNaN", "IsInf", "Sigmoid", "Tanh", "Erf", "Sin", "Cos", "NonZero"],
     ]
 )
-"""Operators that see no more of an operand with equal elements than one of them; NonZero makes a range of it."""
+"""Operators that need only one element of an operand whose elements are equal; NonZero makes a range of it."""
 
 
 def is_certain(node: Any, operands: Sequence[Constant | None], results: Sequence[Constant | None]) -> bool:

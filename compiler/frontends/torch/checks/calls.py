@@ -140,7 +140,7 @@ def results_of(torch: Any, call: Callable[[], Any]) -> list[Any]:
 
 
 def require_known_changes(torch: Any, module: Any, changed: Sequence[str], graph: Any) -> None:
-    """Raise CompileError if one of the changed tensors is none that the graph writes."""
+    """Raise CompileError if one of the changed tensors is not among those that the graph writes."""
     known = {spec.target for spec in graph.graph_signature.output_specs if spec.kind.name.endswith("MUTATION")}
     refused = torch.nn.modules.instancenorm._InstanceNorm  # by its operator, in a sentence of its own
     unknown = [
@@ -172,7 +172,7 @@ def _place(tensor: Any) -> int:
 
 
 def _is_same(torch: Any, one: Any, other: Any) -> bool:
-    """Return True if two tensors have equal elements; those that are no numbers are equal."""
+    """Return True if two tensors have equal elements; NaN equals NaN here."""
     if one is None or one.shape != other.shape or one.dtype != other.dtype:
         return False
     return torch.allclose(one, other, rtol=0, atol=0, equal_nan=True)

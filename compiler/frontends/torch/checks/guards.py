@@ -42,7 +42,7 @@ class Limits(NamedTuple):
 
 
 def limits_of(graph: Any, names: Mapping[str, str], hints: Mapping[str, int]) -> dict[str, Limits]:
-    """Return the limits of our symbols; `names` has them by those of PyTorch, and `hints` their sizes in the examples.
+    """Return the limits of our symbols; `names` has our symbols by PyTorch's, and `hints` their sizes in the examples.
 
     Raises CompileError for a condition that is no range of one symbol.
     """

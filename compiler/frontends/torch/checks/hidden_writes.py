@@ -36,7 +36,10 @@ def require_no_hidden_writes(graph: Any) -> None:
 
 
 def _visit(graph: Any, known: Mapping[str, str], *, records: bool) -> list[str]:
-    """Return for the results of a graph LEAF or INNER if they have gradients; `known` has it of its placeholders."""
+    """Return for the results of a graph LEAF or INNER if they have gradients.
+
+    `known` has this fact for its placeholders.
+    """
     has = dict(known)
     for node in graph.nodes:
         if node.op == "output":

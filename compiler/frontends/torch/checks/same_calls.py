@@ -44,7 +44,7 @@ def changes_in_both(torch: Any, module: Any, graph: Any, args: Any, keywords: An
 def _record(torch: Any, module: Any, args: Any, keywords: Any) -> tuple[list[Any], list[Any]]:
     """Return the operators of a call with their operands, and the tensors that it returns.
 
-    An operand is the number of the result that it is, or an address.
+    An operand is described by the number of the result that it is, or else by its address.
     """
     numbers = import_module("torch.utils.weak").WeakTensorKeyDictionary()
     found: list[Any] = []

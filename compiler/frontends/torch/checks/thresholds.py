@@ -17,7 +17,7 @@ COMPARING: Final = {
 
 
 def size_of_threshold(name: str, operands: Sequence[Any], results: Sequence[Any], sizes: Sequence[int]) -> int:
-    """Return the largest size for which a constant holds that is equal in all trials; 0 if none is the largest.
+    """Return the largest size for which a constant, which is equal in all trials, holds; 0 if there is no limit.
 
     Args:
         name: the operator, as ATen names it.

@@ -18,7 +18,7 @@ from registry import Value, ops
 
 
 def _widened(x: Arranged, rank: int) -> Arranged:
-    """Return x with at least as many axes: a vector is a row, and a third axis is the last."""
+    """Return x with at least this many axes: a vector becomes a row, and a third axis is added at the end."""
     while x.rank < rank:
         x = unsqueezed(x, 2 if x.rank == 2 else 0)
     return x

@@ -104,7 +104,7 @@ def _complex_to_real(call: Call, x: Pair, dims: Sequence[int], norm: int, n: int
 
 
 def _fitted(x: Arranged, axis: int, length: int) -> Arranged:
-    """Return x with zeros behind an axis, or without its end, so that it has a length."""
+    """Return x padded by zeros or cut at the end of an axis, so that the axis has this length."""
     size = x.shape[axis].known()
     if size > length:
         return sliced(x, axis, 0, length)

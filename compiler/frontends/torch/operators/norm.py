@@ -34,7 +34,7 @@ def _softmax(function: Any) -> Mapping:
 
 
 def _channel(call: Call, w: Arranged | None, x: Arranged, value: float) -> Value:
-    """Return weights of channels, or a filled tensor if there are none."""
+    """Return the weights of channels, or a tensor filled with a number if there are no weights."""
     if w is not None:
         return ordered(w, (0,))
     return ops.full.on(call.block)(shape=(x.shape[1].plain(),), value=value, dtype=x.value.dtype)

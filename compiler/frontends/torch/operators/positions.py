@@ -16,7 +16,7 @@ from compiler.frontends.torch.operators.shape import cat, count_of
 from registry import Value, ops
 
 MAX_TAPS: Final = 32
-"""Elements of a window that are slices of the whole axis; those of longer windows are gathered."""
+"""Number of elements of a window up to which each is a slice of the whole axis; longer windows are gathered."""
 
 
 def _roll(call: Call, x: Arranged, shifts: Sequence[Any], dims: Sequence[int] = ()) -> Arranged:

@@ -26,7 +26,7 @@ def minimize_by(
     Args:
         program: the imported program.
         loss: the number to minimize.
-        optimizer: its groups keep their rates, decays and further numbers; its state does not come along.
+        optimizer: the rates, decays and further numbers of its groups are kept; its state is not imported.
         names: the states by the ids of the parameters.
         scheduler: a scheduler of the optimizer, which gives the rates of its groups, or None.
         store: puts an array into the program.

@@ -174,7 +174,7 @@ def _cyclic(scheduler: Any, group: Mapping[str, Any], number: int) -> Form:
 
 
 def _sequence(scheduler: Any, group: Mapping[str, Any], number: int, store: Store) -> Form:
-    """Return schedulers one after the other, each of which counts from its own beginning."""
+    """Return schedulers that follow each other; each counts steps from its own beginning."""
     forms = [_form(each, group, number, store) for each in scheduler._schedulers]
 
     def form(t: Value) -> Value:
