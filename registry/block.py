@@ -65,7 +65,7 @@ class Block:
         self.differentiations: list[Differentiation] = []
         self.weights: dict[str, str] = {}  # weighted means, with the scalar that is the weight of each
         self.settings: dict[str, Setting] = {}
-        self.weak: set[str] = set()  # settings and what is computed from them: they adopt the other operand's dtype
+        self.weak: set[str] = set()  # settings and values computed from them, which adopt the other operand's dtype
         self._locate = locate
         self._streams = count(1) if streams is None else streams
         self._state = state

@@ -48,7 +48,7 @@ def mixed(dtype: str, *, keep: Sequence[str] = (), lower: Sequence[str] = (), or
 
 
 def patterns_of(what: str, option: str, given: Sequence[str]) -> tuple[str, ...]:
-    """Return the patterns of an option; raise CompileError, which begins with `what`, for text and for no patterns."""
+    """Return the patterns of an option; raise CompileError, beginning with `what`, for a text or an empty list."""
     if isinstance(given, str):
         raise CompileError(f"{what}: {option}={given!r} is no list of patterns; write {option}=[{given!r}]")
     for pattern in given:

@@ -109,9 +109,9 @@ class Program:
         self.outputs_of_module: list[str] = []  # names of an imported module's results
         self._bfloat16_order = pb.BFLOAT16_ORDER_UNSPECIFIED
         self.mixed_of_import: Mixed | str | None = None  # mixed precision that the import was asked for
-        self.notes_of_import: list[str] = []  # what the exporter of an imported file did to its weights
+        self.notes_of_import: list[str] = []  # changes that the exporter of an imported file made to its weights
         self.tensors_of_file: list[Any] = []  # weights of an imported file: name, shape, trained, reason
-        self.texts_of_model: dict[str, str] = {}  # what an imported model says of itself, by key
+        self.texts_of_model: dict[str, str] = {}  # descriptions in an imported model, by key
         self.limits: dict[str, pb.SymbolLimits] = {}  # sizes that an imported model was traced for, by symbol
         self.locations = Locations()
         self._run_line = ""
@@ -784,7 +784,7 @@ class Program:
         have in common.
 
         With `mixed="bfloat16"`, or `prograd.mixed("bfloat16", keep=["head.*"])`, operands of products are rounded to
-        bfloat16, which is also what the backward pass keeps of them; states, sums and updates stay float32.
+        bfloat16, and the backward pass keeps the rounded operands; states, sums and updates stay float32.
 
         With `qat="int8"`, or `prograd.qat("int8", keep=["head"])`, training prepares for `quantize`: products read the
         numbers that codes of eight bits stand for, and the other entries multiply codes. docs/int8.md describes it.

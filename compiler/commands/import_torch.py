@@ -64,7 +64,7 @@ def _source(options: argparse.Namespace) -> tuple[Any, dict[str, Any] | None, di
 
 
 def _called(source: str, name: str, function: str) -> Any:
-    """Return what a function of a module makes; raise CompileError for whatever its code raises."""
+    """Return the result of a function of a module; raise CompileError for any error of its code."""
     sys.path.insert(0, "")
     try:
         module = import_module(name)
@@ -75,7 +75,7 @@ def _called(source: str, name: str, function: str) -> Any:
         raise
     except SystemExit as error:
         raise CompileError(f"{source}: its code calls sys.exit, and makes no module") from error
-    except Exception as error:  # what a stranger's function raises
+    except Exception as error:  # a stranger's function may raise anything
         if isinstance(error, ModuleNotFoundError) and error.name and f"{name}.".startswith(f"{error.name}."):
             raise CompileError(
                 f"{source}: there is no module {error.name} in this folder or among the installed packages"

@@ -1,8 +1,8 @@
 """Correspondence of the ops of two blocks.
 
 1. Ops of the same id, type and outputs match, if they help to differentiate the same op.
-2. Of those left, ops that stand in the same order with the same type, attributes, stage and number of operands are the
-   same: an op that was put in or taken out shifts the ids and names of all that follow.
+2. Of the other ops, those in the same order with the same type, attributes, stage and number of operands match: an
+   added or removed op shifts the ids and names of all later ops.
 3. Between two matched ops, the unmatched ops of both sides are matched by position if there are equally many: they are
    the changed ops.
 """

@@ -195,5 +195,5 @@ class OnnxModel:
 
 
 def _line(error: Exception) -> str:
-    """Return what a library says in one line."""
+    """Return the message of a library in one line."""
     return " ".join(str(error).split()) or type(error).__name__

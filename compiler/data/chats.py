@@ -248,7 +248,7 @@ def _arrays(rows: Sequence[Sequence[Text]], length: int) -> dict[str, Array]:
 
 
 def _about(options: ChatOptions, files: Mapping[str, str], tokenizer: Tokenizer, arrays: Mapping[str, Array]) -> str:
-    """Return what a file of rows says of its texts, with the first row as text."""
+    """Return a description of the texts in a file of rows, with the first row as text."""
     about = {
         "files": {name: sha256(text.encode()).hexdigest() for name, text in files.items()},
         "length": options.length,

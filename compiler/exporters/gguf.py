@@ -120,7 +120,7 @@ def _blocks(codes: Any, scales: Any) -> bytes:
 
 
 def _config(made: Architecture, source: Path) -> dict[str, Value]:
-    """Return what a file says of an architecture; raise CompileError for what GGUF has no words for."""
+    """Return the metadata of an architecture; raise CompileError for properties that GGUF cannot describe."""
     word = WORDS[made.family]
     local = [window for window in made.windows if window]
     if made.family != "gemma3_text" and any(window < made.positions for window in local):
@@ -150,7 +150,7 @@ def _config(made: Architecture, source: Path) -> dict[str, Value]:
 
 
 def _tokenizer(files: Mapping[str, str], made: Architecture, source: Path) -> dict[str, Value]:
-    """Return what a file says of a tokenizer; raise CompileError for one that cannot be written."""
+    """Return the metadata of a tokenizer; raise CompileError for one that cannot be written."""
     try:
         return _tokenizer_of(files, made, source)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -183,13 +183,13 @@ def _tokenizer_of(files: Mapping[str, str], made: Architecture, source: Path) ->
 
 
 def _pairs(pairs: list[list[str]]) -> dict[str, Value]:
-    """Return what a file says of a tokenizer that merges bytes."""
+    """Return the metadata of a tokenizer that merges bytes."""
     merges = [" ".join(pair) for pair in pairs]
     return {"tokenizer.ggml.model": (STRING, 0, "gpt2"), "tokenizer.ggml.merges": (ARRAY, STRING, merges)}
 
 
 def _pieces(given: Mapping[str, Any], pairs: list[list[str]], tokens: list[str], kinds: list[int]) -> dict[str, Value]:
-    """Return what a file says of a tokenizer that merges pieces by scores; mark its bytes and the unknown code."""
+    """Return the metadata of a tokenizer that merges pieces by scores; mark its bytes and the unknown code."""
     unknown = given["model"].get("unk_token")
     for code, token in enumerate(tokens):
         is_byte = len(token) == 6 and token.startswith("<0x")

@@ -1,6 +1,6 @@
 """The account of an import: the nodes that it visits, the bytes of the constants that it computes, and its time.
 
-A file of a kilobyte may ask for any number of each: by loops in loops, which are unrolled, and by constants that are
+A file of a kilobyte may demand any amount of these, by nested loops, which are unrolled, and by constants that are
 computed from others. The account ends such an import, whatever its nodes are.
 """
 
@@ -20,7 +20,7 @@ MAX_CONSTANT_BYTES: Final = 1 << 30
 
 
 class Account:
-    """Counts what an import takes.
+    """Counts the nodes, bytes and seconds of an import.
 
     Attributes:
         nodes: number of visited nodes.
@@ -56,7 +56,7 @@ class Account:
             self.require(nbytes, what)
 
     def require(self, nbytes: float, what: str) -> None:
-        """Raise ResourceLimit if `nbytes` more exceed the account; the error names `what`, which takes them."""
+        """Raise ResourceLimit if another `nbytes` exceed the account; the error names `what` needs them."""
         if self.nbytes + nbytes <= self._room:
             return
         if self._max_memory is None:

@@ -231,7 +231,7 @@ def ordered(x: Arranged, order: Sequence[int], *, broadcast: bool = True) -> Val
 
 
 def trailing(x: Arranged, count: int) -> tuple[Value, Callable[[Value], Arranged]]:
-    """Return x with its last axes at the end, the others in any order; and what arranges a result.
+    """Return x with its last axes at the end and the others in any order, and a function that arranges a result.
 
     The result of an op has the same axes before the last `count`, and any number of axes behind them.
     """
@@ -269,7 +269,7 @@ def pointwise(function: Callable[..., Value], *operands: Arranged | float) -> Ar
 
 
 def aligned(tensors: Sequence[Arranged], last: int = 0) -> tuple[list[Value], Callable[[Value], Arranged]]:
-    """Return tensors as values that broadcast, arranged like the largest; and what arranges a result.
+    """Return tensors as values that broadcast, arranged like the largest, and a function that arranges a result.
 
     The last axes of each, `last` of them, are at the end in the order of the model and do not broadcast.
     """

@@ -1,4 +1,4 @@
-"""The report of what a model has that prograd has not: every problem at once, with its place and the number of uses."""
+"""The report of the features of a model that prograd lacks: all problems at once, with places and numbers of uses."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def _mask(node: Node, q: Value, mask: Value | None, lengths: Value | None, steps
 
 
 def _whole_mask(node: Node, q: Value, mask: Value, total: int) -> Value:
-    """Return a mask as what is added to the scores of all keys; keys that it lacks are masked."""
+    """Return a mask as numbers to add to the scores of all keys; keys that it lacks are masked."""
     if mask.dtype == "bool":
         mask = ops.where(mask, node.new(0.0, q.dtype), node.new(-np.inf, q.dtype))
     missing = total - int(mask.shape[-1])

@@ -130,7 +130,7 @@ def integer_convolution(node: Node) -> Arranged:
 
 
 def _causal(node: Node) -> tuple[Arranged, Arranged]:
-    """Return a depthwise convolution behind what it saw before, and what it saw last."""
+    """Return a depthwise convolution of the cached last steps and the new ones, and the new cache."""
     x, w, bias, past = node.value(0), node.value(1), node.optional_value(2), node.optional_value(3)
     size, count = node.size(2, 1), (x.shape[0], node.size(1), node.size(2))
     if past is None and size > 1:

@@ -242,7 +242,9 @@ def _differences(v: Value, zero: Value) -> Value:
 
 
 def _average(node: Node) -> Arranged:
-    """Return the mean of each channel: an exact sum of differences, requantised by one factor with the count in it.
+    """Return the mean of each channel.
+
+    An exact sum of differences, requantised by one factor, which includes the count.
 
     Images whose extents have symbols are averaged in float32.
     """

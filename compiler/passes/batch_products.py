@@ -202,7 +202,7 @@ class _Scan:
         return self._new(self.before, reshape, [stack], TensorType(type.dtype, shape), name)
 
     def _sum_after(self, j: int, *kinds: str) -> bool:
-        """Let a carry that only adds up what ops of these kinds give be made after the scan; return True if it is."""
+        """Compute a carry that only adds up results of these kinds of ops after the scan; return True if it is one."""
         body, result = self.body, self.body.desc.results[j]
         own = next((name for name, number in body.arguments.items() if number == j), None)
         makers, counts = body.use_def.makers, self._reads()

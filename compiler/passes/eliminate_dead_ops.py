@@ -2,7 +2,7 @@
 
 1. A block's fetches, updates and results are needed.
 2. From the last op to the first: an op with a needed output or a visible effect is kept, and its inputs are needed.
-3. An op that runs blocks loses the outputs that nothing reads, with what only they need in its blocks; see
+3. An op that runs blocks loses the outputs that nothing reads, and the ops in its blocks that only these need; see
    `prune_control`.
 4. All other ops are dropped, with tensors and parameters that are no longer used, and their declarations.
    The descriptions of tensors are put in the order of their definitions.

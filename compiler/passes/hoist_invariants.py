@@ -36,7 +36,7 @@ def hoist_invariants(program: BlockAnalyses) -> None:
 
 
 def _hoist_to(block: BlockAnalysis) -> bool:
-    """Move what is invariant out of the loops of a block; return True if anything moved."""
+    """Move invariant ops out of the loops of a block; return True if any op moved."""
     before: dict[int, list[pb.OpDesc]] = {}  # new ops by the position of the loop
     for i, numbers in enumerate(block.blocks):
         if numbers and block.op_types[i] != COND:
@@ -120,7 +120,10 @@ def _to_move(body: BlockAnalysis, outside: Mapping[str, str], may_not_run: bool)
 
 
 def _may_move(body: BlockAnalysis, j: int, may_not_run: bool) -> bool:
-    """Return True if an op gives equal results in each iteration and, if the loop may not run, stops no run."""
+    """Return True if an op has equal results in each iteration.
+
+    In a loop that may not run, it must not stop the run.
+    """
     if body.ops[j].random_stream or effects_of(body.op_types[j]):
         return False
     if not body.blocks[j]:

@@ -143,7 +143,7 @@ class _Split:
         self._unlink()
 
     def _replace_marks(self, totals: Mapping[str, str]) -> None:
-        """Let updates and fetches read what replaces the marks, and drop the tensors of the marks."""
+        """Let updates and fetches read the tensors that replace the marks, and drop the marks' own tensors."""
         target = self._target
         for ends in (target.updates, target.fetches):
             for end in ends:

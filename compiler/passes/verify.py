@@ -237,7 +237,7 @@ def _meant(kinds: Sequence[tuple[str, str]], declared: Sequence[tuple[str, str]]
 def sub_blocks_lie_inside_one_op(program: BlockAnalyses) -> Iterator[str]:
     """Every block inside an op exists, belongs to no entry, and is not inside itself or another op."""
     numbers = {number for e in program.desc.entries for number in (e.source_block, *(b.block for b in e.bindings))}
-    program.with_sub_blocks(range(len(program)))  # refuses what does not exist or lies inside itself
+    program.with_sub_blocks(range(len(program)))  # refuses blocks that do not exist or lie inside themselves
     for outer in range(len(program)):
         for i, inner in ((i, n) for i, named in enumerate(program[outer].blocks) for n in named):
             if inner in numbers:

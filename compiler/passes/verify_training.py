@@ -1,4 +1,4 @@
-"""The rules about what makes a block train: backward ops, gradients, declared lifespans. `verify` applies them."""
+"""The rules about training blocks: backward ops, gradients, declared lifespans. `verify` applies them."""
 
 from __future__ import annotations
 

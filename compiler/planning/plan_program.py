@@ -35,8 +35,8 @@ def plan_program(
     """Plan every binding of a compiled program, edited in place; on an error it is unchanged.
 
     Without a budget, with one thread and without scopes to recompute, the ops are not changed. Otherwise the changes of
-    an earlier plan are dropped first. If a budget is not met by values outside of loops, the gradients of loops compute
-    again what loops store.
+    an earlier plan are dropped first. If a budget is not met by values outside of loops, the gradients of loops
+    recompute the values that loops store.
 
     Args:
         program: well formed.

@@ -146,7 +146,7 @@ def with_unit(timeline: Timeline, unit: Sequence[int], forward: Collection[int])
 
 
 def _makers(timeline: Timeline, saved: Sequence[int], inside: Collection[int]) -> set[int]:
-    """Return the ops of a unit that make the saved values of what enters the unit."""
+    """Return the ops of a unit that compute the saved values from the inputs of the unit."""
     chosen: set[int] = set()
     waiting = [timeline.made_by[value] for value in saved]
     while waiting:

@@ -64,7 +64,7 @@ def _four(x: Any) -> Any:
 
 
 def wide(codes: Any, scales: Any) -> Any:
-    """Return what codes and scales stand for, as float32; the bits follow from the shapes."""
+    """Return the numbers that codes and scales stand for, as float32; the shapes determine the bits of a code."""
     bits = codes.shape[-1] * 8 // (scales.shape[-1] * BLOCK)
     out = np.empty((*codes.shape[:-1], codes.shape[-1] * 8 // bits), np.float32)
     call_of("dequantize", {"bits": bits}, [codes, scales], [out])()

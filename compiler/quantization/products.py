@@ -196,7 +196,7 @@ def _invariant(block: pb.BlockDesc) -> set[str]:
 def _product(
     block: Block, op: pb.OpDesc, layer: Layer, scaling: Sequence[pb.OpDesc], pooling: Sequence[pb.OpDesc]
 ) -> list[pb.OpDesc]:
-    """Return the ops of a product, of what its scale takes, and of what pools its operand.
+    """Return the ops of a product, the ops merged into its scale, and the ops that pool its operand.
 
     The last of them makes the last result under its name.
     """

@@ -1,6 +1,6 @@
 """Marks of what the shards of a batch have in common: gradients, reports and running statistics.
 
-1. What depends on the rows of a batch is computed by each shard. Updates, and what training reports, are computed once.
+1. What depends on the rows of a batch is computed by each shard. Updates and reports of training are computed once.
 2. So each tensor that passes from the first to the second gets an `over_shards`: gradients and scalars are means over
    the shards, weighted by what counts in them, new running statistics are means, and terms of totals are summed.
 3. Anything else that an update or a report reads has no meaning that shards keep, and is refused.
@@ -89,7 +89,7 @@ class _Marking:
                 fetch.tensor = self._report(fetch)
 
     def _mark_updates(self) -> None:
-        """Let the ops of the update read marks; what they compute no longer depends on rows."""
+        """Let the ops of the update read marks, so that their results no longer depend on rows."""
         desc, found = self._desc, with_symbol(self._desc, self._rows)
         copies = [pb.OpDesc.FromString(op.SerializeToString()) for op in desc.ops]
         del desc.ops[:]
@@ -102,7 +102,7 @@ class _Marking:
         self._of_rows = found
 
     def _common(self, name: str, op: pb.OpDesc) -> str:
-        """Return the mark of what an op of the update reads."""
+        """Return the mark of a tensor that an op of the update reads."""
         if name in self._losses:
             return self._marked(name, weight=self._weight(self._losses[name]))
         if op.type == "add" and any(self._state_of.get(other) in self._passing for other in op.inputs):

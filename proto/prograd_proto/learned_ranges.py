@@ -1,4 +1,4 @@
-"""The states in which quantisation-aware training keeps the range of what a weight multiplies, by their names."""
+"""The names of the states in which quantisation-aware training keeps the range of a weight's factor."""
 
 from __future__ import annotations
 

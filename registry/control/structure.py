@@ -35,7 +35,7 @@ def _rebuilt(tree: Any, values: Iterator[Value]) -> Any:
 
 
 def replaced(tree: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a tree with every part that is no tuple replaced by what `change` gives for it."""
+    """Return a tree with every part that is no tuple replaced by the result of `change`."""
     if isinstance(tree, tuple | list):
         return tuple(replaced(part, change) for part in tree)  # pyright: ignore[reportUnknownVariableType]: checked here
     return change(tree)

@@ -1,4 +1,4 @@
-"""The format of a model by the name of its file: what `compiler import model.onnx` reads."""
+"""The format of a model by the name of its file, for `compiler import model.onnx`."""
 
 from __future__ import annotations
 

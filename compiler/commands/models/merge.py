@@ -32,7 +32,7 @@ def merge(options: argparse.Namespace) -> None:
 
 
 def _write_folder(options: argparse.Namespace, run: Run) -> tuple[str, int]:
-    """Write a tuned language model, or its adapters, as a folder for other programs; return what was counted."""
+    """Write a tuned language model, or its adapters, as a folder for other programs; return counts for the result."""
     from compiler.exporters.language_models import write_hf, write_peft  # few programs are language models
 
     folder, beside = Path(options.output), Path(options.program).parent
@@ -50,7 +50,7 @@ def _write_folder(options: argparse.Namespace, run: Run) -> tuple[str, int]:
 
 
 def _write_gguf(options: argparse.Namespace, run: Run, path: Path, beside: Path) -> tuple[str, int]:
-    """Write a tuned language model as a file of GGUF; return what was counted."""
+    """Write a tuned language model as a file of GGUF; return counts for the result."""
     from compiler.exporters.gguf import write_gguf
 
     if path.suffix != ".gguf":

@@ -83,7 +83,7 @@ def size(drawn: Sequence[Drawn], stages: int) -> tuple[int, int]:
 
 
 def edge_labels(one: Drawn) -> Iterator[tuple[Box, list[str]]]:
-    """Yield each box that others read from, with the types of what they read."""
+    """Yield each box that others read from, with the types of the tensors that they read."""
     read: dict[int, dict[str, None]] = {}
     for box in one.boxes:
         for source, tensors in box.reads.items():
@@ -98,7 +98,7 @@ def edge_labels(one: Drawn) -> Iterator[tuple[Box, list[str]]]:
 
 
 def labels_of(box: Box) -> tuple[str, str, str]:
-    """Return the lines of text in a box: its scope or stage, the types of its ops, and what it is given."""
+    """Return the lines of text in a box: its scope or stage, the types of its ops, and its inputs."""
     count = Counter(op.type for op in box.ops)
     if len(count) > 1:
         del count["constant"]
@@ -129,7 +129,7 @@ def _types(block: pb.BlockDesc) -> dict[str, str]:
 
 
 def lower_edge(drawn: Sequence[Drawn]) -> int:
-    """Return the lower edge of what is drawn."""
+    """Return the lower edge of all boxes."""
     return max([TOP, *(box.y + HEIGHT for one in drawn for box in one.boxes)])
 
 

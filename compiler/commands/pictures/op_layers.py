@@ -1,4 +1,4 @@
-"""The ops of an entry as an SVG of layers: boxes, edges with the types of what is read, and ops on hovering."""
+"""The ops of an entry as an SVG of layers: boxes, edges with the types of the tensors, and ops on hovering."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def of_rank(options: argparse.Namespace, program: pb.ProgramDesc) -> pb.ProgramD
 
 
 def ranks_in_words(options: argparse.Namespace, program: pb.ProgramDesc) -> Iterator[str]:
-    """Yield a line for each rank with its memory and what it sends in a step, and one for each exchange."""
+    """Yield a line for each rank, with its memory and the bytes that it sends, and a line for each exchange."""
     if options.ranks is None:
         return
     entry = _require_shards(options.program, program, options.ranks)

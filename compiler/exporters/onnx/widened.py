@@ -1,4 +1,4 @@
-"""Programs with mixed precision as float32 programs: what they were before mixed precision wrote its casts.
+"""Programs with mixed precision as float32 programs: as they were before mixed precision added casts.
 
 ONNX has no operators that multiply bfloat16 numbers and add in float32. The states of such a program are float32, so a
 model without the casts has the same weights, and its results differ by the rounding of operands and activations.

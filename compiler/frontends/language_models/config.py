@@ -16,7 +16,7 @@ Activation = Literal["silu", "gelu", "gelu_tanh"]
 
 @dataclass(frozen=True)
 class Architecture:
-    """A decoder of text: what differs between GPT-2, Llama, Mistral, Qwen2, Qwen3 and Gemma 3.
+    """A decoder of text, by the properties in which GPT-2, Llama, Mistral, Qwen2, Qwen3 and Gemma 3 differ.
 
     Attributes:
         family: the word `model_type` of the config.
@@ -93,7 +93,7 @@ def architecture_in(path: Path, given: Mapping[str, Any]) -> Architecture:
 
 
 def _llama(config: Config, **more: Any) -> Architecture:
-    """Return what Llama's kin have in common; `more` is what a family has of its own."""
+    """Return the architecture of a relative of Llama; `more` has the values in which a family differs."""
     width, heads = config.size("hidden_size"), config.size("num_attention_heads", most=4096)
     head_size = config.size("head_dim", max(width // heads, 1))
     layers = config.size("num_hidden_layers", most=MOST_LAYERS)

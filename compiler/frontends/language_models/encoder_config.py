@@ -58,7 +58,7 @@ CLASSES: Final = {
 
 @dataclass(frozen=True)
 class Encoder:
-    """An encoder: what differs between BERT, RoBERTa and DistilBERT.
+    """An encoder, by the properties in which BERT, RoBERTa and DistilBERT differ.
 
     Attributes:
         family: the word `model_type` of the config.
@@ -96,7 +96,7 @@ class Encoder:
 def encoder_of(folder: Path) -> Encoder | None:
     """Return the encoder of a folder; None for a folder of another kind, or without a model.
 
-    Raises CompileError for a config that is damaged, or has what the builder does not know.
+    Raises CompileError for a config that is damaged, or has properties that the builder does not know.
     """
     path = folder / "config.json"
     if not path.is_file():
@@ -166,7 +166,7 @@ _KNOWN: Final = {**ACTIVATIONS, "relu": "relu"}
 
 
 def _shared(config: Config) -> dict[str, Any]:
-    """Return what all kinds have, and refuse tasks without classes."""
+    """Return the properties that all kinds have, and refuse tasks without classes."""
     task = config.given.get("problem_type")
     if task not in (None, "single_label_classification"):
         raise CompileError(f"{config.path}: problem_type is {task!r}; the builder knows one class for each row")

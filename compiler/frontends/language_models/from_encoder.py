@@ -31,8 +31,8 @@ def add_encoder(
     """Add the layers of an encoder, its loss, and the entries `evaluate` and `predict`.
 
     `classes` are the names or the number of the classes of a row; by default those of the folder. The head of the
-    folder is kept if it has the same classes, or as many classes without names. `about` is what the program tells of
-    the folder. Raises CompileError for a size or a weight that does not fit.
+    folder is kept if it has the same classes, or as many classes without names. `about` is the description of the
+    folder in the program. Raises CompileError for a size or a weight that does not fit.
     """
     if not 2 <= length <= made.positions:
         raise CompileError(f"from_lm: length={length} is not from 2 to {made.positions}, as the model has positions")
@@ -81,7 +81,7 @@ def names_of(classes: int | Sequence[str]) -> tuple[str, ...]:
 
 
 def description_of(program: Any) -> dict[str, Any] | None:
-    """Return what a program tells of its encoder; None if it has none, or what it tells is damaged."""
+    """Return the description of an encoder in its program; None if it has none, or a damaged one."""
     text = next((each.text for each in program.model if each.key == ENCODER_KEY), None)
     try:
         found = json.loads(text) if text is not None else None

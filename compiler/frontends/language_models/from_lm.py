@@ -268,7 +268,7 @@ def _about(
     files: dict[str, str],
     changes: dict[str, int],
 ) -> str:
-    """Return what a runtime needs to know to write texts, as JSON."""
+    """Return the facts that a runtime needs to write texts, as JSON."""
     stops, defaults = set(made.stops), {}
     if (folder / "generation_config.json").is_file():
         given = read_json(folder / "generation_config.json")

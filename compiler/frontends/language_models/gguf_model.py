@@ -55,7 +55,7 @@ _STOPS: Final = ("eos_token_id", "eot_token_id", "eom_token_id")
 
 
 def read_model(path: Path) -> tuple[Architecture, Weights, GgufFile]:
-    """Return the architecture and the weights of a file; raise CompileError for what is damaged or not known."""
+    """Return the architecture and the weights of a file; raise CompileError for a damaged or unknown one."""
     try:
         file = read_gguf(path)
     except ExecutionError as error:
@@ -69,7 +69,7 @@ def read_model(path: Path) -> tuple[Architecture, Weights, GgufFile]:
 
 
 def _config(file: GgufFile, word: str) -> dict[str, Any]:
-    """Return what the file says of its model, as config.json says it."""
+    """Return the description of the model in the file, in the form of config.json."""
     given, beside = _sizes(file, word)
     codes = file.tensors.get("token_embd.weight")
     if codes is not None:

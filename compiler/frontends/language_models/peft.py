@@ -42,7 +42,7 @@ class PeftAdapter(NamedTuple):
 def read_peft(folder: Path, head: Sequence[str] = ()) -> tuple[dict[str, PeftAdapter], dict[str, Any]]:
     """Return the adapters of a folder by module, and the weights of layers of a head that are saved whole.
 
-    Raises CompileError for what is no LoRA, or is damaged.
+    Raises CompileError for adapters that are no LoRA, or are damaged.
     """
     config, whole = _config(folder, head), dict[str, Any]()
     dora, stable = (_flag(folder / CONFIG, config, key) for key in ("use_dora", "use_rslora"))

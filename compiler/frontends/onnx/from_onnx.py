@@ -1,4 +1,4 @@
-"""from_onnx: an ONNX file as a program that predicts what it predicts, and that can be trained."""
+"""from_onnx: an ONNX file as a program with the same predictions, which can be trained."""
 
 from __future__ import annotations
 

@@ -275,7 +275,7 @@ class Import:
         return own
 
     def _notice(self) -> None:
-        """Note what the exporter did to the weights, with its cure."""
+        """Add notes about the exporter's changes to the weights, with remedies."""
         cure = "export with torch.onnx.export(..., dynamo=True, optimize=False) to keep it"
         rules = [p.value for node in self.graph.node for p in node.metadata_props if p.key.endswith("rule_name")]
         convs = sum(node.op_type == "Conv" for node in self.graph.node)
@@ -315,7 +315,7 @@ class Import:
         self.notes += [constants] if constants else []
 
     def _notice_integers(self, left: int) -> None:
-        """Note what is computed in integers, and the number of weights that are left in floats."""
+        """Add a note on the ops that compute in integers, and the number of weights that stay floats."""
         note = f"products and convolutions in integers: {self.integers}; their weights are not trained"
         if left:
             note += f"; {left} other quantised weights are read as floats, as no operator multiplies them in integers"

@@ -1,4 +1,4 @@
-"""An ONNX file as a checked message: one sentence for whatever is wrong with it, and no path out of its folder."""
+"""An ONNX file as a checked message: every fault is one sentence, and no path leads out of its folder."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ TOLD: Final = r"--constant|--max-rows|--dim|export|give |convert"
 
 
 def remedy(operator: str, reason: str) -> str:
-    """Return what can be done about an operator that cannot be imported, "" if the reason says it."""
+    """Return a remedy for an operator that cannot be imported, or "" if the reason states one."""
     if reason == "has no counterpart":
         return next(cure for pattern, cure in NO_COUNTERPART if re.fullmatch(pattern, operator))
     if re.search(TOLD, reason):

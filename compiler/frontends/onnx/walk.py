@@ -362,7 +362,7 @@ class Walk:
 
 
 def _line(error: Exception) -> str:
-    """Return the first line of what a library said."""
+    """Return the first line of a message of a library."""
     return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 

@@ -50,7 +50,7 @@ THROUGH: Final = {
     "Identity", "Transpose", "Reshape", "Slice", "Concat", "Unsqueeze", "Squeeze", "Split", "Flatten", "Expand", "Cast",
     "CastLike", "Pad", "Tile",
 }  # fmt: skip
-"""Operators that only rearrange what they read."""
+"""Operators that only rearrange their operands."""
 
 ARITHMETIC: Final = {
     "Mul", "Div", "Add", "Sub", "Neg", "Exp", "Sqrt", "Pow", "Reciprocal", "Tanh", "Sigmoid", "Softplus", "Softmax",
@@ -162,7 +162,7 @@ class Roles:
         elif number in ADDED.get(node.op_type, ()):
             other = node.input[1 - number] if len(node.input) == 2 else ""
             if node.op_type == "Sub" and self._origin(other) in self.inputs:
-                return  # the mean of what is fed
+                return  # the mean of the inputs
             self._reach(name, node, constants=self._is_weight_in_node(node, name, other))
         elif node.op_type == "Exp" and name in self.stored:
             self._reach(name, node, constants=False)  # the logarithm of a scale, as contrastive models have it

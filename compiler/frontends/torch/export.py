@@ -93,7 +93,7 @@ def exported(
             evaluation = None if evaluation is None else decomposed(torch, evaluation)
     except CompileError:
         raise
-    except Exception as error:  # what torch raises here is of many classes
+    except Exception as error:  # torch raises errors of many classes here
         raise CompileError(f"torch.export cannot export {type(module).__name__}: {reason_of(error)}") from error
     require_no_own_gradients(functions)
     require_no_hooks(hooks)
@@ -117,7 +117,7 @@ def decomposed(torch: Any, graph: Any) -> Any:
         if not losses and is_inlined(graph, _is_missing):
             return graph
         graph = graph.run_decompositions(_wanted(torch, graph) | losses)
-        wanted = _wanted(torch, graph)  # of what was written in place, and of what decompositions are made of
+        wanted = _wanted(torch, graph)  # of ops that wrote in place, and of the ops inside decompositions
         return graph.run_decompositions(wanted) if wanted else graph
 
 

@@ -168,7 +168,7 @@ def _limit(program: Program, limits: Mapping[str, Limits]) -> None:
 def _predictions(
     imported: Import, made: Mapping[str, Arranged], results: Mapping[str, Value], predicted: Mapping[str, Arranged]
 ) -> dict[str, Value]:
-    """Return what predictions compute, by name: the results of evaluation but losses, which training has too."""
+    """Return the results of predictions by name: those of evaluation, without losses that training has too."""
     names = dict(zip(made, results, strict=True))
     found: dict[str, Value] = {}
     for name, x in predicted.items():
@@ -281,7 +281,7 @@ def _exported_already(
     require_no_regions(graph)
     try:
         graph = decomposed(torch, graph)
-    except Exception as error:  # what torch raises here is of many classes
+    except Exception as error:  # torch raises errors of many classes here
         raise CompileError(f"from_torch: the exported program cannot be read: {first_line(error)}") from error
     signature = graph.graph_signature
     fed = [spec.arg.name for spec in signature.input_specs if spec.kind.name == "USER_INPUT"]

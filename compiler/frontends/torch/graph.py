@@ -296,7 +296,7 @@ class Walk:
         return self._applied(node, name, mapping, args)
 
     def _applied(self, node: Any, name: str, mapping: Any, args: list[Any]) -> Any:
-        """Return the results of a mapping, or of what stands in its place for complex and for picked operands."""
+        """Return the results of a mapping, or of its replacement for complex and for picked operands."""
         call = Call(self.block, self._results(node), self.in_evaluation, self.store)
         given = [self._given(x, name) for x in args]
         more = {key: self._given(self._operand(x), name) for key, x in node.kwargs.items() if key not in PLACES}
@@ -440,6 +440,6 @@ class Inner:
         value: Any = getattr(node, "meta", {}).get("val")
         if x is not MISSING or not hasattr(value, "shape"):
             raise CompileError(f"a graph inside returns {x!r}, which is no tensor")
-        # what cannot be imported is known: a tensor in its place lets the walk find the rest
+        # the problem is recorded: with a tensor in its place, the walk finds further problems
         shape = tuple(extent.plain() for extent in self.outer.sizes.shape(value.shape))
         return ops.full.on(block)(shape=shape, value=0, dtype=str(value.dtype).removeprefix("torch."))  # pyright: ignore[reportArgumentType]: a dtype

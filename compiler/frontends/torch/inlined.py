@@ -36,7 +36,7 @@ def _region(node: Any) -> Any:
 
 def _are_understood(nodes: Any, is_missing: Callable[[Any], bool]) -> bool:
     """Return True if each node is plain, or missing and follows from constants alone."""
-    known: dict[str, bool] = {}  # True for what follows from constants and sizes
+    known: dict[str, bool] = {}  # True for values that follow from constants and sizes
     for node in nodes:
         inputs = [known.get(x.name, False) for x in node.all_input_nodes]
         if node.op == "placeholder":

@@ -1,4 +1,4 @@
-"""Messages of PyTorch: what it prints and logs beside the errors that it raises, and the sentences of these errors."""
+"""Messages of PyTorch: texts that it prints and logs besides raising errors, and the sentences of these errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ UNKNOWN_RESULT: Final = re.compile(r"Found <class '([\w.]+)'> in output, which i
 
 
 class _WithoutTorch(TextIOBase):
-    """A text stream that leaves out what functions of PyTorch print, and passes on what others print."""
+    """A text stream that drops texts that functions of PyTorch print, and passes on all others."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -63,7 +63,7 @@ def without_messages() -> Generator[None]:
 
 @contextmanager
 def without_text() -> Generator[None]:
-    """Leave out what the user's own code prints: it has appeared already."""
+    """Suppress texts of the user's own code: they have been printed already."""
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
         yield
 
@@ -101,7 +101,7 @@ def calling_line() -> str:
 
 
 def _place(error: BaseException) -> str:
-    """Return file and line of the innermost call that an error has left, outside PyTorch and prograd, or ""."""
+    """Return file and line of the innermost call in the trace of an error, outside PyTorch and prograd, or ""."""
     chain: list[BaseException] = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
         chain.append(cause)

@@ -4,7 +4,7 @@
 2. 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) and its form 0.797 * x * (1 + 0.044715 * x * x) inside
    are `gelu` with approximate="tanh", and 0.5 * x * (1 + erf(x / sqrt(2))) is `gelu`: Hendrycks and Gimpel, 2016.
 
-The nodes before the last one are imported as well; what nothing reads of them is removed by the compiler.
+The nodes before the last one are imported as well; the compiler removes those that nothing reads.
 """
 
 from __future__ import annotations

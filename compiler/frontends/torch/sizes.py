@@ -39,7 +39,7 @@ class Sizes:
         return len(self.sizes)
 
     def shape(self, extents: Sequence[Any]) -> tuple[Extent, ...]:
-        """Return the extents of a shape; raise CompileError for what is no product."""
+        """Return the extents of a shape; raise CompileError for a size that is no product."""
         return tuple(map(self.extent, extents))
 
     def extent(self, size: Any) -> Extent:

@@ -1,4 +1,4 @@
-"""The number of trips of a loop that counts: what its condition reads is known while the module is imported.
+"""The number of trips of a counting loop: the operands of its condition are known while the module is imported.
 
 1. The condition is split at its conjunctions: the loop ends when the first part is false.
 2. A part is known if it reads only carries that begin as constants and whose next values depend on such carries alone.

@@ -15,7 +15,7 @@
    as well: rounding the operands takes longer than the product gains.
 4. A forward op that `keep` matches, by the name of an operand or of a result, stays as it is, and so do its gradient
    ops and the ops that help to differentiate these. Results of an op that `lower` matches are narrow.
-5. Gradients of states are not narrow, nor is what a model makes after its last product, such as logits and losses.
+5. Gradients of states are not narrow, nor are the results after the last product, such as logits and losses.
    Tensors that are compared with one another are read as they are: two rounded tensors may be equal where the tensors
    are not, and a gradient would count twice.
 6. A copy of a state is made for each reader, and the op that widens a copy is appended for each reader, so that neither

@@ -79,7 +79,7 @@ class Lowering(BlockFacts):
         order_tensors(block)
 
     def _unread(self) -> set[str]:
-        """Return the widened tensors that nothing reads any more, because all products read what they widen."""
+        """Return the widened tensors without readers, because all products read the tensors that they widen."""
         desc = self.block.desc
         ends = {*desc.results, *(fetch.tensor for fetch in desc.fetches), *(update.tensor for update in desc.updates)}
         return set(self.sources) - ends - {name for op in self.ops for name in op.inputs}
@@ -104,7 +104,7 @@ class Lowering(BlockFacts):
     # Operands.
 
     def _operand(self, i: int, j: int, name: str, op: pb.OpDesc) -> str:
-        """Return what an op reads as its operand `j`; append the casts that this takes."""
+        """Return the tensor that an op reads as operand `j`; append the casts for it."""
         if not self._is(name, "float32"):
             return name
         if i not in self.kept and self._is_lowered(i, j) and name in self.sources:
@@ -137,7 +137,7 @@ class Lowering(BlockFacts):
     # Results.
 
     def _note(self, i: int, op: pb.OpDesc) -> None:
-        """Record what later ops ask about the results of an op, and round those that have to be."""
+        """Record the facts that later ops need about the results of an op, and round the results where necessary."""
         if op.type == "cast" and self._is(op.inputs[0], DTYPE) and self._is(op.outputs[0], "float32"):
             self.wide.update(op.outputs)
             self.narrow.update(op.outputs)

@@ -1,4 +1,4 @@
-"""Windows that slide over images [n, h, w, c]: the number of their positions, and what must not be.
+"""Windows that slide over images [n, h, w, c]: the number of their positions, and the windows that are refused.
 
 `stride`, `dilation` and `window` are (vertical, horizontal); `padding` is (top, left, bottom, right), as in ONNX.
 """

@@ -101,7 +101,7 @@ def _evaluated(
             results = reference.ReferenceEvaluator(model).run(None, given)
     except (MemoryError, ResourceLimit):
         raise
-    except Exception:  # the evaluator raises many classes for what it lacks
+    except Exception:  # the evaluator raises errors of many classes for operators that it lacks
         return None
     if any(not isinstance(y, np.ndarray | np.generic | int | float) for y in results):
         return None

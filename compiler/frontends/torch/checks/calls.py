@@ -1,4 +1,4 @@
-"""Two calls of a module with its examples, which show what torch.export has not seen.
+"""Two calls of a module with its examples, which show effects that torch.export has not seen.
 
 The first call shows the tensors that the module changes. The second call begins with the same tensors and draws the
 same random numbers, so its results differ only if forward keeps something in Python between calls, such as a flag, a
@@ -17,7 +17,7 @@ from compiler.frontends.torch.messages import reason_of
 from compiler.frontends.torch.operators import control
 
 SEED: Final = 0
-"""Seed of what both calls draw."""
+"""Seed of the random numbers of both calls."""
 
 TOLERANCE: Final = {"torch.float64": 1e-10, "torch.float32": 1e-5}
 """The relative tolerance of each dtype for sums in another order; 0.001 for all other dtypes."""

@@ -1,4 +1,4 @@
-"""Guards of torch.export: the sizes of symbols for which an exported graph is what the module does.
+"""Guards of torch.export: the sizes of symbols for which an exported graph computes what the module computes.
 
 Python code that branches on a size, and operators that do, take one way while they are traced. torch.export notes the
 conditions, which depend on its symbols. A condition that holds for a range of sizes limits the symbol; others are

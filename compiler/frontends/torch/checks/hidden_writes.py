@@ -26,7 +26,7 @@ DETACHING: Final = {"aten.detach.default", "aten.detach_.default"}
 
 
 def require_no_hidden_writes(graph: Any) -> None:
-    """Raise CompileError if a graph, with its writes as torch.export traced them, changes what has a gradient."""
+    """Raise CompileError if a graph, with its writes as torch.export traced them, changes a tensor with a gradient."""
     trained = {
         spec.arg.name
         for spec in graph.graph_signature.input_specs

@@ -35,7 +35,7 @@ def changes_in_both(torch: Any, module: Any, graph: Any, args: Any, keywords: An
             tensors.restore()
             with in_evaluation(module):
                 second, others = _record(torch, module, args, keywords)
-        except Exception:  # of any class; the export tells what is wrong
+        except Exception:  # of any class; the export reports the fault
             return None
     is_same = first == second and all(is_close(torch, *pair) for pair in zip(results, others, strict=True))
     return changed if is_same else None

@@ -1,4 +1,4 @@
-"""The call of an ATen operator that is being imported, and what its mapping needs besides the operands."""
+"""The call of an ATen operator that is being imported, and the facts that its mapping needs besides the operands."""
 
 from __future__ import annotations
 

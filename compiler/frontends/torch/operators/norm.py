@@ -73,7 +73,10 @@ def _batch_norm(
 
 
 def _with_channels_last(x: Arranged) -> tuple[Value, Callable[[Value], Arranged]]:
-    """Return x with axis 1 at the end, and what arranges a result; an axis of 2 * batch elements stays two axes."""
+    """Return x with axis 1 at the end, and a function that arranges a result.
+
+    An axis of 2 * batch elements stays split.
+    """
     if all(extent.is_plain for extent in x.shape):
         return last(x), first
     order = (0, *range(2, x.rank), 1)
