@@ -63,8 +63,8 @@ class Traits:
         copies: True if the result is the operand, bit by bit, wherever both have the same type.
         idempotent: True if f(f(x)) has the bits of f(x).
         involution: True if f(f(x)) has the bits of x.
-        keeps_single: True if the result has the bits of the operand where the reduced axes, the attribute `axes`, have
-            one index each; for operands of any dtype, or of integers and bool only.
+        keeps_single: True if the result has the bits of the operand whenever all reduced axes, in the attribute `axes`,
+            have extent 1; for operands of any dtype, or of integers and bool only.
         lowered: names of the operands that mixed precision rounds to bfloat16.
         follows: names of the operands that may be rounded to bfloat16 with the first result, which has as many digits.
         stops: True if the elements of its operands may stop the run, such as an index that is out of range.

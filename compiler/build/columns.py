@@ -81,7 +81,7 @@ def _require_columns(program: pb.ProgramDesc, path: Path) -> None:
     for feed, key in keys.items():
         if key in follow:
             continue
-        found, inner = shapes[key], 2 if key in ragged else 1  # axes that are not those of a row's elements
+        found, inner = shapes[key], 2 if key in ragged else 1  # axes besides those of a row's elements
         if not any(len(found) - 1 == len(type.shape) - inner and found[1:] == type.shape[inner:] for type in fed[feed]):
             raise CompileError(
                 f"data: {path}: {key!r} has the shape {list(found)}, and the input {feed!r} is {fed[feed][0]}"

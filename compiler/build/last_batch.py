@@ -108,7 +108,7 @@ def _shape(path: Path, key: str) -> tuple[int, ...]:
 def row_symbol(program: pb.ProgramDesc) -> str | None:
     """Return the symbol of the number of rows; None if there is none.
 
-    It is the leading extent of every fed tensor but those without symbols, such as weights of classes.
+    It is the leading extent of every fed tensor, except tensors without symbols, such as weights of classes.
     """
     leading: set[str] = set()
     for entry in program.entries:

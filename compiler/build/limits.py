@@ -7,7 +7,7 @@ from prograd_proto import program_pb2 as pb
 
 
 def require_within_limits(program: pb.ProgramDesc) -> None:
-    """Raise CompileError if a symbol is bound to a size for which the imported model takes another way."""
+    """Raise CompileError if a symbol is bound to a size for which the imported model computes something else."""
     limits = {each.symbol: each for each in program.limits}
     bound = {(dim.symbol, dim.size) for entry in program.entries for each in entry.bindings for dim in each.dims}
     for symbol, size in sorted(bound):

@@ -144,7 +144,7 @@ def _known_classes(folder: Path) -> list[str]:
 
 
 def classes_of(rows: Path) -> list[str]:
-    """Return the names of the classes of a file of rows; raise DataError if it has none."""
+    """Return the names of the classes in a file of rows; raise DataError if the file has no classes."""
     column = Encoding.of_file(rows).columns.get("label")
     if column is None or column.kind != "class":
         raise DataError(f"{rows}: these rows have no classes of texts")

@@ -20,8 +20,8 @@ class Windows(NamedTuple):
     """The windows that are packed.
 
     Attributes:
-        kept: their numbers among all windows at a stride of 1.
-        splits: their numbers among those that are kept, by split.
+        kept: the numbers of the packed windows, among all windows at a stride of 1.
+        splits: numbers of windows, among the packed ones, by split.
         training: rows of the windows of the first split.
     """
 

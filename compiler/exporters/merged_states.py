@@ -33,7 +33,7 @@ def merged_states(program: pb.ProgramDesc, arrays: Mapping[str, Any]) -> dict[st
 
 
 def plain_states(program: pb.ProgramDesc, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters and buffers that outlive an epoch, codes of few bits as the numbers that they stand for."""
+    """Return the parameters and permanent buffers; codes of few bits become the numbers that they stand for."""
     kinds = (pb.STATE_KIND_PARAMETER, pb.STATE_KIND_BUFFER)
     lasting = [s for s in program.states if s.kind in kinds and s.lifespan == pb.LIFESPAN_ALWAYS]
     found = {state.name: arrays[state.name] for state in lasting}

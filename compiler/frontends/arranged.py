@@ -317,7 +317,8 @@ def _slots(lead: Arranged, factors: Sequence[Sequence[Extent]], last: int) -> li
 def _placed(x: Arranged, slots: Sequence[Slot], first: int, last: int, *, full: bool) -> Value:
     """Return x with its axes at the slots, extents of 1 elsewhere.
 
-    Leading ones are left out unless `full`, or unless x has them already: a reshape would end a fused group.
+    Leading axes of extent 1 are left out unless `full`, or unless x has them already: a reshape would end a fused
+    group.
     """
     places: dict[Slot, int] = {}
     for i in range(first):

@@ -70,7 +70,7 @@ def only_sources(program: BlockAnalyses) -> None:
 
 
 def bind_block(op: pb.OpDesc, built: pb.OpDesc, program: pb.ProgramDesc, sizes: Mapping[str, int], entry: str) -> None:
-    """Bind the attributes of a copy of an op, edited in place, and blocks inside it, to other sizes.
+    """Bind the attributes of a copy of an op, and the blocks inside it, to other sizes; the copy is edited in place.
 
     Args:
         op: the copy, of a bound op.

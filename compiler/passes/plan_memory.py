@@ -26,7 +26,7 @@ def plan_memory(program: BlockAnalyses, *, thorough: bool = False) -> None:
     """Place all buffers that die within a step in one arena, and write its size into the binding.
 
     Args:
-        program: its blocks that run are as they will run.
+        program: its blocks are in their final form.
         thorough: search longer for a small arena: for seconds, if the quick methods miss the lower bound.
     """
     effort = THOROUGH if thorough else QUICK

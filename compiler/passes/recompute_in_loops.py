@@ -117,7 +117,7 @@ class _Pair:
         return found[::-1]
 
     def _given(self, arguments: dict[str, int]) -> dict[str, str]:
-        """Let the scan get these arguments of the loop's body; return the tensors that stand for them."""
+        """Pass these arguments of the loop's body to the scan; return the tensors that stand for them."""
         given: dict[str, str] = {}
         first, carries, count = self.of_loop
         rows = [
@@ -142,7 +142,7 @@ class _Pair:
         return given
 
     def _stack_of(self, name: str) -> str:
-        """Return the rows of a carry before each iteration, which the loop gives from now on if it does not yet."""
+        """Return the rows of a carry before each iteration; add them to the outputs of the loop if necessary."""
         results = self.body.desc.results
         for k in range(self.of_loop.carries, len(results)):
             if results[k] == name:

@@ -9,8 +9,8 @@
    sums are added as soon as both exist, so of K shards 1 + log2(K) sums are live.
 4. A mean is the sum, divided by the shards; if they differ in rows, their values are multiplied by their rows, and the
    sum is divided by all rows. A mean with a weight is the sum of products over the sum of weights, 0 where that is 0.
-5. Random numbers are drawn for the whole batch, and a shard takes its rows: dropout multiplies by the dropout of ones.
-   So the numbers of a batch are the same with and without shards.
+5. Random numbers are drawn for the whole batch, and a shard takes its rows of them. Dropout of x becomes x times a
+   dropout of ones. So the numbers of a batch are the same with and without shards.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pass: recompute the forward ops of scopes that the caller names in the backward pass, whatever memory there is.
 
-1. A pattern of some words, such as "layers.*", stands for the scopes that the first words of tensors' names match, as
-   "layers.0" for the op that makes "layers.0.attention.y".
+1. A pattern such as "layers.*" is compared with as many first words of tensors' names: the op that computes
+   "layers.0.attention.y" is in the scope "layers.0".
 2. Each scope is a unit as budgets have them (`units`): the values that the backward pass reads are computed again,
    right before the first reader, from the inputs of the scope, which are kept.
 """

@@ -3,9 +3,9 @@
 1. The forward pass is recomputed in units first, such as its layers (`units`). In a long step, the search continues
    from there if the budget is not met. In other steps, the result is compared with that of a search from the start, as
    follows.
-2. Consider the op at which the peak is reached. A value that is live across it, and no operand of it unless the op
-   could overwrite it, need not be kept: the op that computed it is repeated right before the value's next use, and
-   that use and all later ones read the new value.
+2. Consider the op at which the peak is reached. A value that is live across this op need not be kept, unless it is an
+   operand that the op cannot overwrite. The op that computed the value is repeated right before the next use; this use
+   and all later ones read the new value.
 3. Operands of the repeated op whose live range ended earlier are kept live until then, or rematerialised too by
    repeating their ops. If one of these is needed again later, both uses may share the earlier repetition. If spilling
    is allowed, the value may instead be spilled to the file once it is defined, and reloaded right before its next use.

@@ -133,7 +133,7 @@ def spill(timeline: Timeline, choice: Choice) -> Timeline:
 
 
 def _closure(timeline: Timeline, choice: Choice) -> tuple[list[int], dict[int, int]]:
-    """Return the ops of the block to repeat, in order, and the copies of the other values that they read."""
+    """Return the ops of the block to repeat, in order, and the copies of other values that these ops read."""
     graph, position = timeline.graph, timeline.position
     source: dict[int, int] = {}
     chosen: set[int] = set()

@@ -1,7 +1,7 @@
 """Fixed statistics: normalisations of frozen layers that take their running statistics in training, too.
 
-Each becomes its inference form, in its place and with the name of its result, so that gradients are those of this form
-and no step updates the statistics.
+Each is replaced by its inference form, under the name of its result. So gradients are those of this form, and no step
+updates the statistics.
 """
 
 from __future__ import annotations

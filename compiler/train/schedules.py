@@ -51,7 +51,7 @@ def multi_step(rate: Number, *, milestones: Sequence[int], factor: float = 0.1) 
 
 
 def piecewise(*, milestones: Sequence[int], rates: Sequence[Rate]) -> Schedule:
-    """Return the schedule with the first rate before the first milestone, the next one from there, and so on."""
+    """Return the schedule with one rate before the first milestone, the next rate from there on, and so on."""
     for milestone in milestones:
         require_whole("piecewise", least=None, milestone=milestone)
     if len(rates) != len(milestones) + 1 or list(milestones) != sorted(milestones):

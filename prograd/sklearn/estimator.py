@@ -265,7 +265,7 @@ class Estimator(Parameters):
     def _rows(self, x: Any, y: Any, *, reset: bool, **options: Any) -> tuple[Any, Any]:
         """Return checked rows without NaN, and the targets.
 
-        Rows stay sparse for the estimator's own network, if the first ones were.
+        Rows stay sparse for the estimator's own network if the rows of the first `fit` were sparse.
         """
         checked, targets = self._validated_data(x, y, reset=reset, **options)
         if reset:
@@ -293,7 +293,7 @@ class Estimator(Parameters):
         return check_X_y(matrix, *y, **_ACCEPTED, **options) if y else check_array(matrix, **_ACCEPTED)
 
     def _in_form(self, rows: Any) -> Any:
-        """Return checked rows, dense or sparse as the first ones were."""
+        """Return checked rows, dense or sparse like the rows of the first `fit`."""
         return SparseRows(csr_matrix(rows)) if self._is_sparse else _dense(rows)
 
     def _filled(self, rows: Any) -> Any:

@@ -51,7 +51,7 @@ class _Parameters(type):
 
 @dataclass(eq=False, repr=False)
 class Parameters(BaseEstimator, metaclass=_Parameters):
-    """The common parameters, which are those of scikit-learn's networks where these have them.
+    """The common parameters, with the names of scikit-learn's networks where possible.
 
     Args:
         hidden_layer_sizes: width of each hidden layer; a number for one layer.

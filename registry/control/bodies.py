@@ -37,7 +37,7 @@ def append_control(
 
 
 def declare_arguments(body: Block, names: Sequence[str], first: int = 0) -> None:
-    """Let these tensors of a block be its arguments from number `first` on."""
+    """Declare these tensors of a block as its arguments, numbered from `first` on."""
     for number, name in enumerate(names, first):
         body.desc.parameters.add(tensor=name, argument=number)
 

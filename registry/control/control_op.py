@@ -45,7 +45,7 @@ class ControlOp:
             raise OpError(str(error)) from None
 
     def faults(self, desc: pb.OpDesc, bodies: Sequence[pb.BlockDesc]) -> list[str]:
-        """Return why an op has no gradient, a reason for each op that has none; none if it has one."""
+        """Return the reasons why an op has no gradient, one for each inner op without; none if it has one."""
         found: list[str] = []
         if desc.type == WHILE and not attributes_of(desc)["max_trips"]:
             found.append("while_loop needs max_trips for its gradient, as in max_trips=64; running does not")

@@ -113,9 +113,9 @@ def cached_attention(
 
     The new queries are q [n, h, l, d], with k [n, g, l, d] and v [n, g, l, e]; `keys` [n, g, s, d] and `values` [n, g,
     s, e] begin with those of the int32 `lengths` [n] earlier positions, from 0 to s: the rest counts for nothing and is
-    not read. New position i attends to all earlier positions and the new ones up to i, with `window` to the last
-    `window` of them. Each group of h / g consecutive query heads shares a head of keys. `scale` 0 stands for
-    1 / sqrt(d).
+    not read. New position i attends to all earlier positions and the new ones up to i; with `window`, only to the last
+    `window` of these. Each group of h / g consecutive query heads shares a head of keys. `scale` 0 stands for 1 /
+    sqrt(d).
     """
     ...
 

@@ -271,14 +271,17 @@ def _of_labels(
 
 
 def _label(logarithms: Value, labels: Value, ignored: int) -> tuple[Value, Value]:
-    """Return where labels count, and the labels with 0 where they do not; the last axis of logarithms is of classes."""
+    """Return a mask of labels that count, and the labels with 0 elsewhere.
+
+    The last axis of logarithms is the classes.
+    """
     counted = _counted(logarithms, labels, ignored)
     size_known(logarithms.shape[-1], "the number of classes")
     return counted
 
 
 def _counted(x: Value, labels: Value, ignored: int) -> tuple[Value, Value]:
-    """Return where the labels of rows of x count, and the labels with 0 where they do not."""
+    """Return a mask of the rows of x whose labels count, and the labels with 0 for other rows."""
     require(labels.dtype in ("int32", "int64"), f"labels are int32 or int64, not {labels.dtype}")
     require(x.rank >= 1, "the logarithms have no axis of classes")
     wanted = x.shape[:-1]
@@ -288,7 +291,7 @@ def _counted(x: Value, labels: Value, ignored: int) -> tuple[Value, Value]:
 
 
 def _of_rows(loss: Value, counts: Value, label: Value, weights: Value | None, reduction: str) -> Value:
-    """Reduce the losses of rows, of which only those that count do."""
+    """Reduce the losses of rows; only rows that count contribute."""
     loss = where(counts, loss, 0.0)
     if reduction != "mean":
         return _reduced(loss, reduction)

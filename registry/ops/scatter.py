@@ -75,7 +75,10 @@ def scatter_nd_gradient(
 def _factor_gradients(
     x: Value, indices: Value, updates: Value, dy: Value, batch_axes: int
 ) -> tuple[Value, None, Value]:
-    """Return the gradients of products: dy times all other factors, from those that are not 0 and the number of 0s."""
+    """Return the gradients of products.
+
+    Dy times all other factors, from the product of nonzero factors and the count of zeros.
+    """
     ones = full_like(x, 1.0)
     is_zero = equal(updates, 0.0)
     factors = where(is_zero, 1.0, updates)

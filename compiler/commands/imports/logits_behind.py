@@ -1,4 +1,4 @@
-"""The logits behind a result that has probabilities: files that predict often end in a softmax or a sigmoid."""
+"""The logits from which a result of probabilities is computed: many files end in a softmax or a sigmoid."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROW_MAJOR = ("identity", "reshape")
 
 
 def logits_behind(program: Program, result: Value, normalised_by: str) -> Value | None:
-    """Return the logits of which a softmax over the last axis, or a sigmoid, makes a result; None if none does.
+    """Return the logits from which a softmax over the last axis, or a sigmoid, computes a result; None if none does.
 
     Args:
         program: the program that makes the result.

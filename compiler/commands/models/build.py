@@ -65,7 +65,7 @@ def build(options: argparse.Namespace) -> None:
 
 
 def _warn_if_untrained(run: Run, entries: list[str]) -> None:
-    """Log a warning of initial values, unless one of the entries that are built trains them."""
+    """Warn that weights have their initial values, unless one of the built entries trains them."""
     built = [entry for entry in run.program.entries if not entries or entry.name in entries]
     if not any(trains(run.program, run.program.blocks[entry.source_block]) for entry in built):
         warn_of_initial_values(run.program, run.states, "the library computes with initial values")

@@ -18,7 +18,7 @@ from runtime.runs.run import load
 
 def gradcheck(options: argparse.Namespace) -> int | None:
     """Print a row for each parameter; exit code 1 if a gradient is wrong."""
-    well_formed(options.program)  # a run checks the blocks that run, and gradients are those of the block as built
+    well_formed(options.program)  # a run checks the bound blocks, but gradients are taken of the block as it was built
     run = load(Path(options.program), engine="reference", threads=1)
     if options.load is not None:
         run.load(options.load)

@@ -16,7 +16,7 @@ def give_names(model: Any, like: Any) -> None:
 
 
 def give_texts(model: Any, texts: Mapping[str, str]) -> None:
-    """Give a model the texts of the one that its program was imported from, and the names that the import replaced.
+    """Give a model the texts of the file that its program was imported from, and the names that the import replaced.
 
     Names that other tensors have are not given. The first producer is in the metadata, as `prograd.imported_from`.
     """

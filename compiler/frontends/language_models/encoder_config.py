@@ -123,7 +123,7 @@ _IDLE: Final = (
     "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type", "output_past",
     "cls_token_id", "sep_token_id", "mask_token_id",
 )  # fmt: skip
-"""Keys that change no number of a row's classes: dropouts, and those of other tasks."""
+"""Keys that do not influence predicted classes: dropouts, and keys of other tasks."""
 
 
 def _bert(config: Config, kind: str) -> Encoder:

@@ -31,7 +31,7 @@ from runtime.language.gguf_tokenizer import texts_of
 from runtime.language.model import FILES, IGNORED, KEY, read_file, read_files
 
 LENGTH: Final = 256
-"""The codes of a row unless they are given."""
+"""Number of codes in a row unless it is given."""
 
 POSITIONS_AT_ONCE: Final = 64
 """Positions of each row whose scores are in memory at a time, unless the weights that give them are trained.

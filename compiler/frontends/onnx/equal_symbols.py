@@ -1,7 +1,8 @@
-"""Symbols of several inputs that are one size, although the file gives each its own name.
+"""Symbols of several inputs that stand for one size, although the file gives it several names.
 
-Exporters name the sizes of each input for itself. Where a node of the model needs two of them to be equal, as the
-numbers of rows of two inputs that are added, the import takes them for one symbol. Feeds of unequal sizes are refused.
+Exporters give the sizes of each input names of their own. Where a node of the model needs two of them to be equal, as
+the numbers of rows of two inputs that are added, the import takes them for one symbol. Feeds of unequal sizes are
+refused.
 """
 
 from __future__ import annotations

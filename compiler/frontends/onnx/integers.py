@@ -2,8 +2,8 @@
 
 A node `IntegerConv`, `IntegerMatMul` or `IntegerGemm` of the domain `DOMAIN` has the operands of QLinearConv: x, its
 scale and zero point, those of the weight, those of the result, and a bias of int32 or float32. Without a scale of the
-result, the result is float32. Its attributes are those of the node of floats, and `relu`. An `IntegerMul` or an
-`IntegerAverage` has its operands and its result in the same way.
+result, the result is float32. It has the attributes of the node that computes with floats, and `relu`. An `IntegerMul`
+or an `IntegerAverage` has scales and zero points for operands and result in the same way.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_CONV_RANK: Final = 4
 """Axes of images of two dimensions."""
 
 OF_INTEGERS: Final = ("MatMulInteger", "ConvInteger", "DynamicQuantizeLSTM")
-"""Operators of a file that compute in integers as they stand."""
+"""Operators of ONNX that compute in integers themselves."""
 
 BIAS_TOLERANCE: Final = 1e-3
 """Relative difference up to which the scale of a bias counts as the product of the other two scales."""

@@ -24,7 +24,7 @@ PRODUCTS: Final = (
 
 
 def without_casts(graph: Any) -> Mixed | None:
-    """Let the regions of an exported graph cast nothing; return the mixed precision that stands for them, if any.
+    """Remove the casts from the regions of an exported graph; return the mixed precision that replaces them, if any.
 
     Raises CompileError for casts to float16, and for products outside of the regions that have no weight to name.
     """

@@ -142,7 +142,7 @@ class Constant:
         return trial == 0
 
     def _without_repeats(self, trial: Any) -> Any:
-        """Return the elements with extent 1 along axes on which they are equal."""
+        """Return the elements; axes along which they are equal get extent 1."""
         for axis in range(trial.ndim):
             first = trial.narrow(axis, 0, 1) if trial.shape[axis] else trial
             if trial.shape[axis] > 1 and bool(((trial == first) & (trial.signbit() == first.signbit())).all()):

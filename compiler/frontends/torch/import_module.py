@@ -36,7 +36,7 @@ class Import:
 
     An import `beside` another shares inputs and states with the graph of training, and writes no states. A graph
     `in_evaluation` is the computation of predictions. If the whole module is in evaluation mode, it is also the one
-    that is trained. `counters` names the counters of batches that no result reads, which are no states.
+    that is trained. `counters` names counters of batches that no result reads; they do not become states.
 
     Attributes:
         problems: the nodes that could not be imported.

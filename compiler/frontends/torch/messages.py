@@ -47,7 +47,7 @@ class _WithoutTorch(TextIOBase):
 
 @contextmanager
 def without_messages() -> Generator[None]:
-    """Keep PyTorch from warning, from logging tracebacks, and from printing graphs, of errors that it raises as well.
+    """Suppress warnings, logged tracebacks and printed graphs of PyTorch: it also raises these errors.
 
     Text that the user's own code prints to standard error appears.
     """

@@ -137,7 +137,7 @@ def by_mode(training: Arranged, evaluation: Arranged) -> Arranged | None:
 def paired(
     training: Mapping[str, Arranged], evaluation: Mapping[str, Arranged]
 ) -> tuple[dict[str, Arranged], dict[str, Arranged]]:
-    """Return the results of training and of predictions by name, which share those of equal types."""
+    """Return the results of training and of predictions, by name; results of equal types are shared."""
     both = {name: by_mode(x, evaluation[name]) for name, x in training.items() if name in evaluation}
     joined = {name: x for name, x in both.items() if x is not None}
     return {**training, **joined}, {**evaluation, **joined}

@@ -1,4 +1,4 @@
-"""Carried values that a loop leaves unchanged, such as recurrent weights: its body reads them instead."""
+"""Carried values that a loop leaves unchanged, such as recurrent weights: its body reads them from outside."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class BlockFacts:
         readers: readers of a tensor, each with the number of the operand.
         compared: tensors that an op compares with another one.
         gradients: tensors that updates read, and those that these are computed from, element by element.
-        feeding: forward tensors from which the forward pass comes to a product; the rest is heads and losses.
+        feeding: forward tensors that a later product of the forward pass depends on; the rest is heads and losses.
     """
 
     def __init__(self, block: BlockAnalysis) -> None:
@@ -86,7 +86,10 @@ class BlockFacts:
         return found
 
     def _feeding(self) -> set[str]:
-        """Return the forward tensors from which the forward pass comes to a product; the rest is heads and losses."""
+        """Return the forward tensors that a later product of the forward pass depends on.
+
+        The rest is heads and losses.
+        """
         found: set[str] = set()
         for i in reversed(range(len(self.block.ops))):
             if self._is_forward(i) and (self._is_product(i) or not found.isdisjoint(self.block.outputs[i])):
@@ -139,7 +142,10 @@ class BlockFacts:
         return self.block.ops[i].stage in BACKWARD and name in self.forward
 
     def _is_taken(self, name: str, reader: int) -> bool:
-        """Return True if a pointwise op may take a tensor in registers: it is its last large operand that is made."""
+        """Return True if a pointwise op may read a tensor from registers.
+
+        Of its large operands, it is computed last.
+        """
         if not self._is_pointwise(reader):
             return False
         others = [x for x in self.block.inputs[reader] if x and x != name and self._size(x) == self._size(name)]

@@ -158,7 +158,7 @@ class Lowering(BlockFacts):
             self._copy(name, op)
 
     def _may_be_narrow(self, i: int, name: str) -> bool:
-        """Return True for a matrix of float32 from which the forward pass goes on."""
+        """Return True for a float32 matrix that a later product of the forward pass depends on."""
         if not self._is(name, "float32") or len(self.types[name].shape) < 2 or name in self.states:
             return False
         return name in self.feeding or not self._is_forward(i)

@@ -75,7 +75,7 @@ def rule_of(*names: str, halves: bool = False, version: int = 1) -> Callable[[F]
 
 
 def read_rule(function: Types) -> Rule:
-    """Return the rule that a function is; its keyword parameters are attributes, with their kinds as annotations."""
+    """Return a function as a rule; its keyword parameters are attributes, with their kinds as annotations."""
     code = function.__code__
     names, keyword = code.co_varnames, code.co_argcount + code.co_kwonlyargcount
     variadic = bool(code.co_flags & _VARIADIC_FLAG)

@@ -6,8 +6,8 @@ size as a factor in each is a multiple of that symbol.
 
 1. The sizes of the first trials are primes: in two of them they rise and fall along the symbols, in the others they are
    small or large, so that each symbol is far above and far below each other one in some trial.
-2. In the last two trials all sizes are 1, and all are `LARGEST`. A number that follows sizes by steps, such as n < 5000
-   or max(n, 2), has another form there (see certain.py).
+2. In the last two trials all sizes are 1, and all are `LARGEST`. A number that is a step function of sizes, such as n <
+   5000 or max(n, 2), has another form there (see certain.py).
 3. A trial and those behind it are left out where a node cannot be computed or would make many elements.
 """
 
@@ -248,7 +248,7 @@ def settled(trials: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def carried(array: Any) -> Any:
-    """Return an array in the dtype that computes for its own; strings as they are."""
+    """Return an array in the dtype that the program has for its dtype; strings stay as they are."""
     if array.dtype.kind in "OUS":
         return array.astype(object)
     if array.dtype.name == "uint64" and array.size and array.max() >= 2**63:
@@ -262,7 +262,7 @@ def carried(array: Any) -> Any:
 
 
 def without_repeats(trial: Any) -> Any:
-    """Return the elements with extent 1 along axes on which they are equal."""
+    """Return the elements; axes along which they are equal get extent 1."""
     for axis in range(trial.ndim):
         first = trial.take([0], axis=axis) if trial.shape[axis] else trial
         signs = trial.dtype.kind != "f" or bool(np.all(np.signbit(trial) == np.signbit(first)))  # of zeros
