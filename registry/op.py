@@ -15,10 +15,10 @@ from prograd_proto.plugins import namespace_of, plugin_hint
 from prograd_proto.spelling import closest
 from registry.control.control_op import CONTROL
 from registry.errors import OpError
+from registry.operator import OPS as OPS
 from registry.operator import HasBlock as HasBlock
 from registry.operator import Op as Op
 from registry.operator import rule_names as rule_names
-from registry.table import OPS as OPS
 from registry.value import Value
 
 P = ParamSpec("P")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, cast
 
 from prograd_proto import Attribute, TensorType
 from prograd_proto import program_pb2 as pb
@@ -16,12 +16,15 @@ from registry.block import Block
 from registry.errors import OpError
 from registry.other_names import attribute_by_name
 from registry.signature import MAX_INT64, STATE_MARK, Signature, python_signature, read_signature, without_annotations
-from registry.table import OPS
+from registry.table import OPS as CALLED
 from registry.traits import Traits
 from registry.value import Value
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+OPS: Final = cast("dict[str, Op[..., Any]]", CALLED)
+"""All operators by name."""
 
 
 class Op(Generic[P, R]):

@@ -1,14 +1,12 @@
-"""All operators by name: filled by their declarations, read by modules that know operators only by name."""
+"""All operators by name: filled by their declarations, called by modules that know operators only by name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from registry.operator import Op
-
-OPS: dict[str, Op[..., Any]] = {}
+OPS: dict[str, Callable[..., Any]] = {}
+"""The operators, each an `Op`; `registry.OPS` is this table with that type."""
 
 SPELLED: dict[str, Callable[..., Any]] = {}
 """The functions that are composed of operators, by name; see `registry.spelled`."""

@@ -10,7 +10,7 @@ from prograd_proto.attributes import attribute_message
 from prograd_proto.dtypes import NAMES, NUMBERS
 from prograd_proto.files import copy_of
 from prograd_proto.tensor_types import shape_of
-from registry.table import OPS
+from registry import OPS
 
 ENTRY: Final = "gradients"
 KEPT: Final = "gradcheck.loss"

@@ -165,7 +165,7 @@ def op_ids_are_unique(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[
 
 
 def random_streams_are_separate(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
-    """Within a block, ops of one random stream draw the same numbers, so they have the same type."""
+    """Within a block ops of one random stream draw the same numbers: they have the same type."""
     types: dict[int, str] = {}
     for i, op in enumerate(block.ops):
         stream = op.random_stream
@@ -263,7 +263,7 @@ def ops_inside_ops_have_no_effects(program: BlockAnalyses, block: BlockAnalysis)
 
 
 def parameters_have_the_states_types(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
-    """One tensor stands for a state; it and the tensor that becomes its new value have the state's type."""
+    """One tensor stands for a state; it has the state's type, and so has the one that becomes its value."""
     states, types = program.state_types, block.types
     for tensor, state in (*block.state_of.items(), *((tensor, state) for state, tensor in block.updates.items())):
         if states.get(state) != types[tensor]:

@@ -29,7 +29,7 @@ from registry.control.paths import float_paths, loop_paths, result_paths
 from registry.errors import OpError
 from registry.gradients import carries_gradient, differentiate, emits_gradient, missing_rule
 from registry.op import find_op
-from registry.table import OPS
+from registry.operator import OPS
 from registry.value import Value
 
 

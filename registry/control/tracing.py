@@ -15,7 +15,7 @@ from registry.block import Block
 from registry.control.bodies import append_control, declare_arguments, drop_unused
 from registry.control.structure import form_of, leaves, replaced, same_form
 from registry.errors import Located, OpError
-from registry.table import OPS
+from registry.operator import OPS
 from registry.value import Value
 
 Save = Literal["all", "carries"]

@@ -16,7 +16,7 @@ from compiler.passes.run_passes import run_passes
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks.walk import inside
 from prograd_proto.files import copy_of
-from registry.table import OPS
+from registry import OPS
 from runtime import ExecutionError, Run
 from runtime.kernel import KERNELS
 

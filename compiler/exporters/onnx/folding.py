@@ -11,7 +11,7 @@ from compiler.exporters.onnx.tensors import Tensor, identity_order
 from compiler.train.adapters import is_adapter
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
-from registry.table import OPS
+from registry import OPS
 from runtime.constants import constant_array
 from runtime.errors import ExecutionError
 from runtime.memory.aligned import aligned_array

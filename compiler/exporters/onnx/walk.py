@@ -14,7 +14,7 @@ from compiler.frontends.report import Problem
 from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.tensor_types import TensorType, type_of
-from registry.table import OPS
+from registry import OPS
 
 
 class Walk:
