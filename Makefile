@@ -24,9 +24,7 @@ docs: ## generate docs/ops.md, docs/passes.md, docs/options.md and the lists of 
 	$(BIN)/compiler ops --markdown > docs/ops.md
 	$(BIN)/compiler passes --markdown > docs/passes.md
 	$(BIN)/python -m prograd.commands.options_page > docs/options.md
-	$(BIN)/python -m compiler.frontends.onnx.operators_page > docs/from-onnx-operators.md
-	$(BIN)/python -m compiler.exporters.onnx.operators_page > docs/to-onnx-operators.md
-	$(BIN)/python -m compiler.frontends.torch.operators_page > docs/from-pytorch-operators.md
+	for page in from-onnx to-onnx from-pytorch; do $(BIN)/python -m compiler.reference.frameworks $$page > docs/$$page-operators.md; done
 	PYTHONPATH=tests $(BIN)/python -m frontends.census --page > docs/from-pytorch-networks.md
 
 pictures: ## draw the pictures of README and guide anew, into docs/pictures/

@@ -12,7 +12,6 @@ products   products of matrices of any rank
 reductions  reductions along axes
 initial_values  arrays that a program brings, in a file beside it
 report     what a model has that prograd has not, told at once
-operators_page  pages of the operators that front ends import
 onnx       files of ONNX
 torch      modules of PyTorch
 language_models  folders of Hugging Face's form

@@ -42,11 +42,11 @@ IMAGE_RANK: Final = 4
 """Axes of the filters of a convolution over two axes."""
 
 
-def has_codes(node: Node, number: int, scale: int, *, of_scalar: bool = True) -> bool:
+def has_codes(node: Node, number: int, scale: int) -> bool:
     """Return True if the walk computes in integers, and this operand is quantised to eight bits by one float32."""
     if not node.walk.integers or node.dtypes[number] not in DTYPES or node.dtypes[scale] != "float32":
         return False
-    return not of_scalar or all(extent.plain() == 1 for extent in node.shape(scale))
+    return all(extent.plain() == 1 for extent in node.shape(scale))
 
 
 def codes(node: Node, number: int) -> Arranged:

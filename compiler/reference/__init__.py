@@ -2,6 +2,7 @@
 
 operand_types  the dtypes of an operator's operands and results
 passes         the page about passes, generated from their tables
+frameworks     the pages about operators of other frameworks, generated from the tables of front ends and exporters
 """
 
 from __future__ import annotations

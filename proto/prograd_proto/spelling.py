@@ -17,6 +17,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return matches[0] if matches else ""
 
 
+_FIRST = 8
+"""Number of names that a sentence lists at most."""
+
+
 def closest(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'matmul'?`, or "" if no known name is close."""
     near = nearest(name, known)
@@ -30,10 +34,10 @@ def closest_and_all(name: str, known: Iterable[str]) -> str:
     return f"{near} There {are(known)}" if near else f"; there {are(known)}"
 
 
-def closest_or_first(name: str, known: Iterable[str], most: int = 8) -> str:
-    """Return `; did you mean 'axis'?`, or else `; there are axis, keepdims` with at most `most` names, or nothing."""
+def closest_or_first(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean 'axis'?`, or else `; there are axis, keepdims` with the first few names, or nothing."""
     known = list(known)
-    shown = [*known[:most], *(["…"] if len(known) > most else [])]
+    shown = [*known[:_FIRST], *(["…"] if len(known) > _FIRST else [])]
     return closest(name, known) or (f"; there are {', '.join(shown)}" if shown else "")
 
 

@@ -1,7 +1,7 @@
 """Assign buffers to offsets in one arena by a pure function, and check that no two buffers collide.
 
 buffer     bytes that are needed during an interval of the clock
-placement  skylines (skyline, rankings) and an exact search (search, attempts, draws) place the buffers of each part
+placement  skylines (skyline, rankings) and an exact search (search, attempts) place the buffers of each part
            (sections); peak makes a small problem of a large one, whose rest goes into gaps
 check      a placement against the buffers, sharing no code with the algorithms that placed them
 alignment  the alignment of buffers

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from runtime.placement.draws import draws
 from runtime.placement.rankings import peaks_of, ranking_of
 from runtime.placement.search import Outcome, Search
 from runtime.placement.sections import Item, Part
@@ -34,7 +33,7 @@ class Tried(NamedTuple):
 
 def attempt(part: Part, capacity: int, visits: int) -> Tried:
     """Try to place the part below the capacity with at most `visits` visited sections of states."""
-    numbers = draws()
+    numbers = _draws()
     blame = [1.0] * part.sections
     limit = 2 * len(part.items) + 1000
     used = number = 0
@@ -87,3 +86,11 @@ def _order(part: Part, numbers: Iterator[int]) -> list[int]:
         disturbed = 1000 - spread + next(numbers) % (2 * spread + 1)
         weights.append((last - first) ** of_life * size**of_size * peak**of_peak * disturbed**4)
     return sorted(range(len(weights)), key=lambda i: (-weights[i], i))
+
+
+def _draws() -> Iterator[int]:
+    """Yield the upper 31 bits of a linear congruential sequence with Knuth's constants, the same on every machine."""
+    state = 1
+    while True:
+        state = (state * 6364136223846793005 + 1442695040888963407) % (1 << 64)
+        yield state >> 33

@@ -13,7 +13,6 @@ own_domain   every op as a node of a domain of our own, for viewing
 states       the run whose states are exported
 finishing    results get their names, and the checker reads the model
 like         names and metadata of the file that a program was imported from
-operators_page  the page of the operators that are written
 widened      programs with mixed precision as float32 programs
 written      a model as a file, with large weights beside it
 """

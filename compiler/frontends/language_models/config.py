@@ -57,18 +57,18 @@ class Architecture:
     epsilon: float
     norm: Norm
     activation: Activation
-    rotary: float
-    local_rotary: float
     windows: tuple[int, ...]
-    bias: bool
-    output_bias: bool
-    hidden_bias: bool
-    norms_of_heads: bool
-    norms_behind: bool
     tied: bool
     scale: float
-    embedding_scale: float
     stops: tuple[int, ...]
+    rotary: float = 0.0
+    local_rotary: float = 0.0
+    bias: bool = False
+    output_bias: bool = False
+    hidden_bias: bool = False
+    norms_of_heads: bool = False
+    norms_behind: bool = False
+    embedding_scale: float = 1.0
 
 
 def architecture_of(folder: Path) -> Architecture:
@@ -109,17 +109,9 @@ def _llama(config: Config, **more: Any) -> Architecture:
         "positions": config.size("max_position_embeddings", 2048),
         "epsilon": config.number("rms_norm_eps", 1e-6),
         "norm": "rms",
-        "rotary": 0.0,
-        "local_rotary": 0.0,
         "windows": (0,) * layers,
-        "bias": False,
-        "output_bias": False,
-        "hidden_bias": False,
-        "norms_of_heads": False,
-        "norms_behind": False,
         "tied": config.flag("tie_word_embeddings", False),
         "scale": head_size**-0.5,
-        "embedding_scale": 1.0,
         "stops": config.stops(),
     }
     if "activation" not in more:
@@ -225,17 +217,12 @@ def _gpt2(config: Config) -> Architecture:
         epsilon=config.number("layer_norm_epsilon", 1e-5),
         norm="layer",
         activation=config.word("activation_function", ACTIVATIONS, "gelu_new"),
-        rotary=0.0,
-        local_rotary=0.0,
         windows=(0,) * layers,
         bias=True,
         output_bias=True,
         hidden_bias=True,
-        norms_of_heads=False,
-        norms_behind=False,
         tied=config.flag("tie_word_embeddings", True),
         scale=max(width // heads, 1) ** -0.5,
-        embedding_scale=1.0,
         stops=config.stops(),
     )
 

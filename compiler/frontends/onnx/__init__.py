@@ -16,7 +16,6 @@ weights       which tensors are parameters
 walk          the walk over the nodes
 functions     operators that ONNX defines by simpler ones
 node          a node with its operands, and mappings made of functions
-operators_page  their page in the documentation
 known         values that depend on sizes at most, computed while importing
 dtypes        element types
 small_floats  floats of four and eight bits

@@ -16,7 +16,6 @@ messages        what PyTorch prints, and sentences of its errors
 no_gradient     regions of torch.no_grad
 nodes           questions about one node
 operators       the operators of ATen in terms of prograd's
-operators_page  their page in the documentation
 packed          packed sequences, which recurrent layers read by lengths
 pairs           complex tensors as pairs of real ones
 peepholes       patterns of several nodes that one op computes

@@ -64,15 +64,13 @@ def present(inputs: Operands) -> list[TensorType]:
     return [x for x in inputs if x is not None]
 
 
-def read_rows(
-    target: Target, element: Type, count: int, rows: RowBlocks, lookup: Lookup, indices: int = 1
-) -> KernelSteps:
-    """Copy, in each block, `count` rows of the first operand; operand number `indices` selects them."""
+def read_rows(target: Target, element: Type, count: int, rows: RowBlocks, lookup: Lookup) -> KernelSteps:
+    """Copy, in each block, `count` rows of the first operand; the second one selects them."""
     lanes = target.vector_bytes * 8 // element.bits
     outer = leading((rows.before, count), WANTED_ITEMS)
 
     def write(context: KernelContext, start: Value, stop: Value) -> None:
-        f, numbers = context.f, context.inputs[indices]
+        f, numbers = context.f, context.inputs[1]
         x, y = context.inputs[0], f.cast(context.outputs[0], element)
         assert x is not None, "it is read"
         assert numbers is not None, "they are read"
