@@ -41,7 +41,7 @@ def state_scope(name: str, states: Container[str]) -> str:
 
 
 def _named(op: pb.OpDesc) -> str:
-    """Return the scope in an output's name: `a` of `a.relu_2` and, if there are several, of `a.batch_norm_3.mean`."""
+    """Return the scope in an output's name: `a` for `a.relu_2`, and for `a.batch_norm_3.mean` of several outputs."""
     scope = _before_the_dot(next(filter(None, op.outputs), ""))
     outer, _, last = scope.rpartition(".")
     return outer if len(op.outputs) > 1 and last.startswith(f"{op.type}_") else scope

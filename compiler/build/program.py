@@ -125,7 +125,7 @@ class Program:
         self._averages: dict[str, Average] = {}
         self._plateaus: list[pb.PlateauDesc] = []
         self._losses: dict[str, str] = {}  # for each gradient that minimize took, its loss
-        self._loss_weights: dict[str, set[str]] = {}  # those that minimize was given, by loss
+        self._loss_weights: dict[str, set[str]] = {}  # weights that minimize was given, by loss
         self._block = self._growing(pb.BlockDesc())
         self._reports = Reports(self._block, self._new_total)
         for counter in ("seed", "step", "total_steps"):
@@ -253,7 +253,7 @@ class Program:
 
         path, name = f"{self.name}.weights.safetensors", f"{weight}.{MAGNITUDE}"
         if path not in self.arrays and any(state.external.path == path for state in self.states.values()):
-            path = f"{self.name}.magnitudes.safetensors"  # the other one is a file that the program was opened with
+            path = f"{self.name}.magnitudes.safetensors"  # a file of the former name came with the opened program
         norms = norms_of(Stored(self.states, self.arrays, self.folder), weight, 1 if outputs_first else 0)
         self.arrays = {**self.arrays, path: {**self.arrays.get(path, {}), name: norms}}
         return FromFile(path, name)

@@ -143,7 +143,7 @@ class _Encoder:
         return Text(codes, counts, goes_on=False)
 
     def _ended(self, text: str, start: int, *, goes_on: bool) -> Text:
-        """Return a text that counts from a character on, with the codes that begin and end a text."""
+        """Return a text whose codes count from character `start` on, with the codes that begin and end a text."""
         codes, counts = self._counted(text, [(start, len(text))])
         special = self._tokenizer.codes(text, special=True)
         if special[1 : len(codes) + 1] == codes:

@@ -311,7 +311,7 @@ def _require_few(name: str, count: int, rows: int) -> None:
 
 
 def _say_alike(name: str, form: Form, texts: list[str], *, exact: bool) -> None:
-    """Log classes that other readers may take for one, or that are one and were spelled as if they were not."""
+    """Warn of different classes that other readers may take for equal, and of equal ones with several spellings."""
     if form == "text" and not exact:
         for number, spellings in list(number_spellings(texts).items())[:1]:
             _log.warning(
@@ -327,7 +327,7 @@ def _say_alike(name: str, form: Form, texts: list[str], *, exact: bool) -> None:
 
 
 def _merged(texts: list[str]) -> dict[str, list[str]]:
-    """Return the spellings of each number that has several with a fraction, such as 1.1 and 1.10, by its class."""
+    """Return, by class, the spellings of numbers that are spelled in several ways, such as 1.1 and 1.10."""
     found: dict[str, list[str]] = {}
     for text in sorted({text for text in texts if "." in text}):
         found.setdefault(canonical(text, "number"), []).append(text)
@@ -379,7 +379,7 @@ def _numbers(
 
 
 def _number_fill(name: str, fill: str | float, *, whole: bool) -> float:
-    """Return the number in place of a missing one, as an integer if float64 does not hold it; else raise DataError."""
+    """Return the number that replaces missing ones, as an integer if float64 is too short; else raise DataError."""
     try:
         number = float(fill)
         if not isfinite(number):

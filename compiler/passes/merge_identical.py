@@ -5,8 +5,8 @@
    matters, also in a sum: it determines which of two NaNs is the result.
 2. The first one is kept, under its names, and all readers of the others read it.
 3. Its stage is the earliest among them: an op that the forward pass needs belongs to the forward pass. It gets the id
-   of the op that was built first, and the op that this one helps to differentiate; none if an op of an earlier stage
-   helps none.
+   of the op that was built first, and the op that this one helps to differentiate; but it helps none if an op of an
+   earlier stage among them helps none.
 4. A merged value is live from its first use to its last. If that raises the peak of the block, ops of low cost are
    left unmerged until it does not.
 5. Blocks inside ops read one of several operands that are the same tensor (`control_operands`).

@@ -120,7 +120,7 @@ def dense_network(
 
 
 def _pinball(y: Value, scores: Value, shares: Value) -> Value:
-    """Return the loss of each row that is least where `shares` of the numbers are below: Koenker and Bassett, 1978."""
+    """Return the pinball loss of each row, which is least at the quantiles of `shares`: Koenker and Bassett, 1978."""
     batch, outputs, count = y.shape[0], y.shape[1], shares.shape[0]
     error = ops.unsqueeze(y, axis=2) - ops.reshape(scores, shape=(batch, outputs, count))
     return ops.mean(ops.maximum(shares * error, (shares - 1.0) * error), axis=(1, 2))

@@ -55,7 +55,7 @@ def _nibbles(codes: Any) -> Any:
 
 
 def _fifths(bits: Any) -> Any:
-    """Return the 32 bits of four bytes, each worth 16."""
+    """Return the 32 bits of four bytes as the fifth bits of codes: 0 or 16."""
     return np.unpackbits(np.ascontiguousarray(bits), axis=-1, bitorder="little") << 4
 
 

@@ -200,7 +200,7 @@ class Walk:
         return made
 
     def _limit(self, name: str, operands: list[list[Any]], made: list[Any]) -> None:
-        """Limit all symbols to sizes that reach no threshold which the trials have not reached."""
+        """Limit all symbols to sizes below the thresholds that no trial has reached."""
         if len(made) > 1 and hasattr(made[0], "reshape"):
             sizes = [max(trial.values()) for trial in self.sizes.sizes[: len(made)]]
             most = size_of_threshold(name, operands, made, sizes)

@@ -143,7 +143,7 @@ def _counts(group: Value, chosen: Value, groups: int) -> Value:
 
 
 def _area(positives: Value, negatives: Value) -> Value:
-    """Return the area from the counts of groups of rising score; twice the pairs won is an integer."""
+    """Return the area from the counts of groups of rising score; `won` is doubled, so that ties count as integers."""
     won = ops.sum(positives * (ops.cumsum(negatives, exclusive=True) * 2 + negatives))
     pairs = ops.sum(positives) * ops.sum(negatives)
     return ops.where(ops.equal(pairs, 0), 0.5, share(won, pairs) / 2.0)

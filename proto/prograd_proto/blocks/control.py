@@ -8,7 +8,7 @@
 * `while_loop(*operands)` has two blocks, the condition and the body. The operands are the first values of the carries
   and shared tensors. The outputs are the last values of the carries, the number of trips, and rows that are saved.
 
-An argument of a block is an operand by its position among those behind the predicate or the number of trips. A block
+Arguments of a block are numbered like the operands after the predicate or the number of trips. A block
 has parameters for the arguments that it reads.
 """
 
