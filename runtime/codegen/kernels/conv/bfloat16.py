@@ -63,14 +63,23 @@ def winograd_of_pairs(target: Target, shape: ConvShape) -> Winograd:
     return Winograd(target, WORD, shape._replace(deep=shape.deep // 2, of_pairs=True))
 
 
+Way = Callable[[Target], DirectOfPairs | Variant]
+"""Makes a variant of a convolution for a target."""
+
+
 def bfloat16_variant(target: Target, shape: ConvShape) -> DirectOfPairs | Variant:
     """Return the cheapest variant of a convolution of bfloat16, or of the gradient of its input."""
+    return min(ways(shape), key=lambda way: way(NOMINAL_TARGET).cycles)(target)
+
+
+def ways(shape: ConvShape) -> list[Way]:
+    """Return the variants of a convolution of bfloat16, or of the gradient of its input."""
     kinds = [kind for kind in CONVOLUTIONS if kind.applies(NOMINAL_TARGET, FLOAT32, shape)]
-    ways: list[Callable[[Target], DirectOfPairs | Variant]] = [partial(_single, kind, shape) for kind in kinds]
+    found: list[Way] = [partial(_single, kind, shape) for kind in kinds]
     if shape.deep % 2 == 0:
-        ways.append(partial(DirectOfPairs, shape=shape))
-        ways += [partial(winograd_of_pairs, shape=shape)] * (Winograd in kinds)
-    return min(ways, key=lambda way: way(NOMINAL_TARGET).cycles)(target)
+        found.append(partial(DirectOfPairs, shape=shape))
+        found += [partial(winograd_of_pairs, shape=shape)] * (Winograd in kinds)
+    return found
 
 
 def _single(kind: Callable[[Target, Type, ConvShape], Variant], shape: ConvShape, target: Target) -> Variant:
@@ -112,16 +121,25 @@ def winograd_filters_of_pairs(target: Target, shape: FilterGradient) -> Winograd
     return WinogradFilterGradient(target, replace(shape, images=shape.images // 2, of_pairs=True))
 
 
+FilterWay = Callable[[Target, FilterGradient], FilterGradientOfPairs | Variant]
+"""Makes a variant of the gradient of a filter."""
+
+
 def bfloat16_filter_variant(target: Target, shape: FilterGradient) -> FilterGradientOfPairs | Variant:
     """Return the cheapest variant of a filter's gradient."""
     shape = replace(shape, of_bfloat16=True)
     nominal = shape.on(NOMINAL_TARGET)
+    return min(filter_ways(nominal), key=lambda way: way(NOMINAL_TARGET, nominal).cycles)(target, shape)
+
+
+def filter_ways(nominal: FilterGradient) -> list[FilterWay]:
+    """Return the variants of a filter's gradient of bfloat16, from its shape on the nominal target."""
     kinds = [kind for kind in FILTER_GRADIENTS if kind.applies(NOMINAL_TARGET, nominal)]
-    ways: list[Callable[[Target, FilterGradient], FilterGradientOfPairs | Variant]] = [*kinds]
-    if FilterGradientOfPairs.applies(shape):
-        ways.append(FilterGradientOfPairs)
-        ways += [winograd_filters_of_pairs] * (WinogradFilterGradient in kinds)
-    return min(ways, key=lambda way: way(NOMINAL_TARGET, nominal).cycles)(target, shape)
+    found: list[FilterWay] = [*kinds]
+    if FilterGradientOfPairs.applies(nominal):
+        found.append(FilterGradientOfPairs)
+        found += [winograd_filters_of_pairs] * (WinogradFilterGradient in kinds)
+    return found
 
 
 def with_words(steps: KernelSteps) -> KernelSteps:
