@@ -16,6 +16,7 @@ import runtime
 from prograd import Program, constant, global_norm, ops, sgd
 from runtime.commands.plot import MOST_WATCHED
 from runtime.commands.reports.watched import HISTOGRAM_BINS, PIECE_ELEMENTS, histogram
+from runtime.commands.verbs.command import COMMAND
 from runtime.dtypes import BFLOAT16
 from runtime.pictures.drawings import page
 from runtime.pictures.reports import QUANTILES, read_curves, read_spreads
@@ -222,3 +223,8 @@ def test_what_cannot_be_watched_is_refused(
     monkeypatch.chdir(tmp_path)
     assert run(capsys, "execute", "p.pb", *words) == (2, [], f"runtime: {sentence}\n")
     assert not list(tmp_path.glob("m.*"))
+
+
+def test_verbs_that_write_no_metrics_do_not_offer_histograms():
+    verbs = [verb.name for verb in COMMAND.verbs.values() if any("--watch" in o.flags for o in verb.options)]
+    assert verbs == ["execute", "plot"]

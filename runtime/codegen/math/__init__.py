@@ -7,7 +7,7 @@ Coefficients are from benchmarks/minimax.py, constant term first.
 polynomial     Horner's rule
 exponential    exp, exp2, expm1
 logarithm      log, log2, log1p
-hyperbolic     tanh, sigmoid, sinh, cosh
+hyperbolic     tanh, sigmoid, sinh, cosh, asinh, acosh, atanh
 error_function erf, erfc
 gamma          lgamma, digamma
 polygamma      derivatives of digamma
@@ -20,7 +20,6 @@ division       fmod, remainder, floor_divide
 quarter_turns  reduction of angles of any size to an eighth of a turn
 trigonometric  sin, cos, tan
 inverse_trigonometric  asin, acos, atan, atan2
-inverse_hyperbolic     asinh, acosh, atanh
 """
 
 from runtime.codegen.math.division import floor_divide as floor_divide
@@ -34,13 +33,13 @@ from runtime.codegen.math.exponential import exp_below as exp_below
 from runtime.codegen.math.exponential import expm1 as expm1
 from runtime.codegen.math.gamma import digamma as digamma
 from runtime.codegen.math.gamma import lgamma as lgamma
+from runtime.codegen.math.hyperbolic import acosh as acosh
+from runtime.codegen.math.hyperbolic import asinh as asinh
+from runtime.codegen.math.hyperbolic import atanh as atanh
 from runtime.codegen.math.hyperbolic import cosh as cosh
 from runtime.codegen.math.hyperbolic import sigmoid as sigmoid
 from runtime.codegen.math.hyperbolic import sinh as sinh
 from runtime.codegen.math.hyperbolic import tanh as tanh
-from runtime.codegen.math.inverse_hyperbolic import acosh as acosh
-from runtime.codegen.math.inverse_hyperbolic import asinh as asinh
-from runtime.codegen.math.inverse_hyperbolic import atanh as atanh
 from runtime.codegen.math.inverse_trigonometric import acos as acos
 from runtime.codegen.math.inverse_trigonometric import asin as asin
 from runtime.codegen.math.inverse_trigonometric import atan as atan

@@ -140,14 +140,6 @@ PROGRESS = Option(
     "display of progress; auto is a bar on a terminal and plain lines elsewhere",
     default="auto",
 )
-WATCH = Option(
-    "--watch PATTERN",
-    "parameters, as in 'layer1.*', whose histograms, with those of their gradients, are written each epoch "
-    "to a .jsonl file of --metrics or to --tensorboard",
-    many=True,
-    entries="training",
-    ranks="equal",
-)
 MAX_MEMORY = Option("--max-memory SIZE", "memory limit of the process, as in 200MiB", passed=True)
 MAX_TIME = Option("--max-time TIME", "time limit of the run, as in 90, 1.5min or 2h", passed=True)
 SANDBOX = Option("--sandbox", "let the operating system limit memory, time and files, for untrusted programs")
@@ -160,4 +152,4 @@ RANKS = (MPI, ZERO, COLLECTIVE_TIMEOUT)
 ROWS = ("input rows", DATA, SPLIT, FEED)
 STATES = (LOAD, ONLY, RENAME, LAYOUT)
 LIMITS = (MAX_MEMORY, MAX_TIME, SANDBOX)
-REPORTS = ("reports and limits", LOG_FORMAT, PROGRESS, WATCH, *LIMITS)
+REPORTS = ("reports and limits", LOG_FORMAT, PROGRESS, *LIMITS)

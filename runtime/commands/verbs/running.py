@@ -202,6 +202,14 @@ EXECUTE = Verb(
         MLFLOW,
         WANDB,
         Option(
+            "--watch PATTERN",
+            "parameters, as in 'layer1.*', whose histograms, with those of their gradients, are written each epoch "
+            "to a .jsonl file of --metrics or to --tensorboard",
+            many=True,
+            entries="training",
+            ranks="equal",
+        ),
+        Option(
             "--trace FILE",
             "write the time of each op, for chrome://tracing",
             Path,
