@@ -1,5 +1,3 @@
-# pyright: basic, reportMissingTypeStubs=false, reportAttributeAccessIssue=false
-# scikit-learn has no types, and its estimators get attributes when they are fitted
 """Classifier: classes from numbers, by a network that ends in a softmax; or several labels, by one of sigmoids."""
 
 from __future__ import annotations

@@ -1,5 +1,3 @@
-# pyright: basic, reportMissingTypeStubs=false, reportAttributeAccessIssue=false
-# scikit-learn has no types, and its estimators get attributes when they are fitted
 """The common part of both estimators: training by a program, and the states that they keep."""
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ import numpy as np
 from scipy.sparse import csr_matrix, issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, check_X_y, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, check_X_y, validate_data  # pyright: ignore[reportPrivateUsage]: as estimators of other packages do
 
 from compiler import Program
 from compiler.build.compiled import Compiled

@@ -1,5 +1,3 @@
-# pyright: basic, reportMissingTypeStubs=false
-# scikit-learn and frames have no types
 """Frames as they are: columns of numbers, truth values, dates and classes as one matrix of numbers.
 
 1. Numbers and truth values become numbers with mean 0 and deviation 1 over the first rows; a missing one stays NaN.

@@ -1,5 +1,3 @@
-# pyright: basic, reportMissingTypeStubs=false
-# scikit-learn has no types
 """The parameters that both estimators have, and sentences for others."""
 
 from __future__ import annotations

@@ -1,5 +1,3 @@
-# pyright: basic, reportMissingTypeStubs=false, reportAttributeAccessIssue=false
-# scikit-learn has no types, and its estimators get attributes when they are fitted
 """Regressor: numbers from numbers, by a network whose squared error is least."""
 
 from __future__ import annotations

@@ -1,5 +1,3 @@
-# pyright: basic, reportMissingTypeStubs=false
-# SciPy has no types
 """Sparse rows as an estimator keeps them: the positions and values of what is not 0, row by row."""
 
 from __future__ import annotations
