@@ -1,7 +1,7 @@
 """Checks of numbers that may be settings.
 
-A use that needs numbers of an interval, as a rate needs those from 0 on, narrows the interval of the setting, so no run
-can be given another value. Values computed from settings are unknown before the run and are not checked.
+Some uses need numbers of an interval: a rate needs numbers from 0 on. Such a use narrows the interval of the setting,
+so that no run can be given another value. Values computed from settings are unknown before the run and are not checked.
 """
 
 from __future__ import annotations

@@ -578,7 +578,8 @@ class Program:
             The trained parameters with their gradients of this step, before clipping.
 
         Raises:
-            CompileError: the loss is no scalar, reaches no parameter or not a given one, or an op has no gradient.
+            CompileError: the loss is no scalar, does not depend on a given parameter or on any, or an op has no
+                gradient.
             OpError: a broadcast pairs the predictions of each row with the labels of all rows.
         """
         for value in (loss, *(parameters or ()), *(() if weight is None else (weight,))):

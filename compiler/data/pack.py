@@ -302,7 +302,7 @@ def _of_lines(table: Table) -> Source:
 
 
 def _lists_that_are_meant(source: Source, like: Encoding) -> Source:
-    """Return the source with arrays [rows, length] as lists where ragged rows were packed."""
+    """Return the source with lists in place of arrays [rows, length], for columns that were packed as ragged rows."""
     meant = [name for name, array in source.arrays.items() if array.ndim == 2 and name in like.columns]
     lists = {name: as_column(source.arrays[name].tolist()) for name in meant if like.columns[name].is_ragged}
     others = {name: array for name, array in source.arrays.items() if name not in lists}

@@ -412,7 +412,7 @@ def _is_laid(x: Arranged, groups: Sequence[tuple[int, ...]]) -> bool:
 
 
 def _laid(x: Arranged, groups: Sequence[tuple[int, ...]]) -> Value:
-    """Return the value with an axis for each group of its axes, in this order; the others have extent 1."""
+    """Return the value with one axis for each of these groups of its axes, in this order; other axes have extent 1."""
     wide = [place for group in groups for place in group if x.extent(place) != ONE]
     shape = [product(map(x.extent, group)).plain() for group in groups]
     if wide == sorted(wide):

@@ -93,7 +93,7 @@ def _moved(block: BlockAnalysis, i: int, part: int, before: Mapping[int, Sequenc
 
 
 def _known_outside(block: BlockAnalysis, i: int, body: BlockAnalysis) -> dict[str, str]:
-    """Return the arguments of a loop's block that keep their value, with the tensors outside that have it."""
+    """Return the arguments of a loop's block that keep their value, with the outer tensors of that value."""
     first, carries, rows = layout_of(block.op_types[i], block.kinds[i].attributes)
     results, last = block.sub_blocks(i)[-1].desc.results, block.sub_blocks(i)[-1].arguments
     kept = {last[name] for j, name in enumerate(results[:carries]) if last.get(name) == j}

@@ -209,7 +209,7 @@ class Roles:
         return self._array(value.t) if value.name == "value" else np.asarray([value.f, *value.floats][-1:])
 
     def _is_weight_in_node(self, node: Any, name: str, other: str) -> bool:
-        """Return True for a Constant that is a weight where it is added or multiplied."""
+        """Return True for a Constant that counts as a weight if it is an operand of an addition or a multiplication."""
         return (self._in_nodes and self._elements(name) is not None) or self._is_behind_weights(node, name, other)
 
     def _is_behind_weights(self, node: Any, name: str, other: str) -> bool:

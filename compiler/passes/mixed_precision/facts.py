@@ -128,7 +128,7 @@ class BlockFacts:
         return bool(definition.traits.lowered) and definition.signature.inputs[0] not in definition.traits.lowered
 
     def _is_for_loop(self, i: int) -> bool:
-        """Return True if an op is such an op, or only moves elements for it."""
+        """Return True if an op loops over its products, or only moves elements for such ops."""
         if self._has_loop(i) or not self._is_move(i):
             return self._has_loop(i)
         readers = [reader for name in self.block.outputs[i] for reader, _ in self.readers.get(name, [])]
