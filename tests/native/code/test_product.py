@@ -22,7 +22,7 @@ from runtime.codegen.machine import INSTRUCTION_SETS, target
 from runtime.engines.native import jit
 
 ELEMENT = {np.dtype("f4"): FLOAT32, np.dtype("f8"): FLOAT64}
-SHAPES = [(1, 1, 1), (1, 7, 300), (14, 33, 17), (3, 16, 0), (97, 70, 513), (97, 129, 65)]
+SHAPES = [(1, 1, 1), (1, 7, 300), (14, 33, 17), (3, 16, 0), (97, 70, 513), (97, 129, 65), (20, 130, 1024)]
 OF_VECTORS = [of for of in map(target, HERE) if not of.has_matrix_tiles]
 ODD_CACHES = {"l2_bytes": 24 << 10}
 
@@ -183,6 +183,17 @@ def test_copies_of_pairs_are_widened_once_unless_an_instruction_multiplies_them(
     arrays = [guarded(v) for v in (*halves, np.zeros((m, n), "f4"), np.full(plan.scratch, np.nan, "f4"))]
     run(module, arrays)
     assert (arrays[2] == a @ b).all()
+
+
+@every_target
+def test_rows_that_evict_each_other_are_copied_if_that_pays(target):
+    def copies(m, n, k):
+        return plan_product(target, 32, m, n, k, (k, 1), (n, 1)).pack_left
+
+    assert copies(20, 130, 1024)
+    assert not copies(20, 130, 1000)
+    assert not copies(8, 130, 1024)
+    assert not copies(20, 64, 1024)
 
 
 @every_target

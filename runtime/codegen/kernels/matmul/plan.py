@@ -73,6 +73,12 @@ SUMS_GAP: Final = 16
 CONFLICT_STRIDE_BYTES: Final = 4096
 """Stride in bytes at which rows fall into the same sets of the first-level cache."""
 
+MAX_CONFLICTING_ROWS: Final = 8
+"""Rows at such a stride that stay in the first-level cache: it has at least so many ways."""
+
+MIN_CONFLICTING_COLUMNS: Final = 128
+"""Least columns of a product that reads rows at such a stride so often that they are copied first."""
+
 
 class MatmulPlan(NamedTuple):
     """The partition of a product.
@@ -207,7 +213,7 @@ def _plan_tiles(
     depths, depth = max(-(-k // MAX_CHAIN_DEPTH), 1), depth_of_block(k)
     pack_right = k > 0 and (computed[1] or right[1] != 1 or (n > width and packing_pays(m, right[0] * item)))
     is_far = pack_right and n >= 4 * width and m * k * item >= target.l2_bytes  # else it stays near
-    pack_left = is_far or (k > 0 and (computed[0] or is_widened or is_chained))
+    pack_left = is_far or (k > 0 and (computed[0] or is_widened or is_chained or rows_conflict(m, n, left, item)))
     block_columns = n if pack_left else width  # a computed block is packed once for all columns
     if pack_right:
         block_columns = _block(n, target.l2_bytes // 2 // (depth * item), width)
@@ -287,7 +293,7 @@ def plan_rows(
     and if it is computed.
     """
     plan = _plan_tiles(target, bits, m, n, k, left, right, of_pairs=of_pairs)
-    copies = left[1] != 1 or is_computed or plan.is_widened or plan.is_chained
+    copies = left[1] != 1 or is_computed or plan.is_widened or plan.is_chained or rows_conflict(m, n, left, bits // 8)
     columns = n if is_computed and not plan.pack_right else plan.block_columns
     return plan._replace(
         block_rows=m,
@@ -347,6 +353,12 @@ def packing_pays(m: int, row_bytes: int) -> bool:
     conflicts = row_bytes % CONFLICT_STRIDE_BYTES == 0
     in_place = m * UNPACKED_ELEMENT_CYCLES * (CONFLICTING_ROWS_PENALTY if conflicts else 1)
     return in_place >= PACKED_ELEMENT_CYCLES
+
+
+def rows_conflict(m: int, n: int, left: tuple[int, int], item: int) -> bool:
+    """Return True if the rows of a tile evict each other from the nearest cache, so often that copying them pays."""
+    is_aligned = left[1] == 1 and left[0] * item % CONFLICT_STRIDE_BYTES == 0
+    return is_aligned and m > MAX_CONFLICTING_ROWS and n >= MIN_CONFLICTING_COLUMNS
 
 
 def shares(total: int, most: int) -> list[tuple[int, int]]:
