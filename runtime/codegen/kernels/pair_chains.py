@@ -35,6 +35,7 @@ from runtime.codegen.kernels.pair_products import (
     added_without_mode,
     chained,
     flushed,
+    products_added,
     rounded,
     rounded_wide,
     sum_without_mode,
@@ -352,28 +353,20 @@ class _Chains:
             count = len(rows) * len(self.vectors)
             loop = f.loop(0, half, 1, [zero] * (2 * count))
             for i, carried in loop:
-                lower = self._words_added(carried[:count], left + i * along.left, right + i * along.right, rows)
-                i = i + half
-                loop.carry(
-                    lower + self._words_added(carried[count:], left + i * along.left, right + i * along.right, rows)
-                )
+                chains = list[Value]()
+                for sums, word in ((carried[:count], i), (carried[count:], i + half)):
+                    x, y = left + word * along.left, right + word * along.right
+                    chains += self._added(sums, x, y, rows, added_by_instruction)
+                loop.carry(chains)
             chains = [loop.results[:count], loop.results[count:]]
             if pairs % 2:
                 last = left + (pairs - 1) * along.left, right + (pairs - 1) * along.right
-                chains = [self._pair_added(chain, *last, rows, each) for each, chain in enumerate(chains)]
+                ends = (partial(widened_half, half=half) for half in (LOWER, UPPER))
+                chains = [self._added(sums, *last, rows, f.fma, of) for sums, of in zip(chains, ends, strict=True)]
             for x, y in zip(*chains, strict=True):
                 both = (y + zero) + (x + zero) if is_padded else y + x
                 f.store(f.load(buffer, number * lanes, lanes) + both, buffer, number * lanes)
                 number += 1
-
-    def _pair_added(self, sums: list[Value], left: Value, right: Value, rows: Sequence[int], half: int) -> list[Value]:
-        """Return the sums after the products of one element of a pair that is in no combined word."""
-        f, lanes, out = self.f, self.vector.lanes, list[Value]()
-        line = [widened_half(f.load(right, each.first, lanes, each.tail), half) for each in self.vectors]
-        for row in rows:
-            x = widened_half(f.splat(f.load(left, row), lanes), half)
-            out += [f.fma(x, y, s) for y, s in zip(line, sums[len(out) : len(out) + len(line)], strict=True)]
-        return out
 
     def _group(self, zero: Value, left: Value, right: Value, along: DepthLoop, first: Index, count: Index) -> None:
         """Add the products of `count` pairs from pair `first` on to the sums in memory."""
@@ -412,20 +405,11 @@ class _Chains:
                 chains = [carried[:count], carried[count:]]
                 for element in range(UNROLLED_PAIRS):
                     x, y = left + (i + element) * (along.left // 2), right + (i + element) * (along.right // 2)
-                    chains[element % 2] = self._elements_added(chains[element % 2], x, y, rows)
+                    chains[element % 2] = self._added(chains[element % 2], x, y, rows, f.fma)
                 loop.carry(chains[0] + chains[1])
             for x, y in zip(loop.results[:count], loop.results[count:], strict=True):
                 f.store(f.load(sums, number * lanes, lanes) + (y + x), sums, number * lanes)
                 number += 1
-
-    def _elements_added(self, sums: list[Value], left: Value, right: Value, rows: Sequence[int]) -> list[Value]:
-        """Return the sums after the products of a widened element of these rows."""
-        f, lanes, out = self.f, self.vector.lanes, list[Value]()
-        line = [f.load(right, each.first, lanes, each.tail) for each in self.vectors]
-        for row in rows:
-            x = f.splat(f.load(left, row), lanes)
-            out += [f.fma(x, y, s) for y, s in zip(line, sums[len(out) : len(out) + len(line)], strict=True)]
-        return out
 
     def _chained_run(self, zero: Value, left: Value, right: Value, along: DepthLoop, first: Index, stop: Index) -> None:
         """Add the products of a run of groups of combined words to the sums in memory."""
@@ -485,26 +469,25 @@ class _Chains:
             for ask in asks:
                 ask(first + i * 2)
             for u in range(UNROLLED_PAIRS // 2):
-                lower, upper = carried[:count], carried[count:]
-                step = i + u
-                lower = self._words_added(lower, left + step * along.left, right + step * along.right, rows)
-                step = i + (u + half)
-                upper = self._words_added(upper, left + step * along.left, right + step * along.right, rows)
-                carried = lower + upper
+                chains = list[Value]()
+                for sums, word in ((carried[:count], i + u), (carried[count:], i + (u + half))):
+                    x, y = left + word * along.left, right + word * along.right
+                    chains += self._added(sums, x, y, rows, added_by_instruction)
+                carried = chains
             loop.carry(carried)
         return [y + x for x, y in zip(loop.results[:count], loop.results[count:], strict=True)]
 
-    def _words_added(self, sums: list[Value], left: Value, right: Value, rows: Sequence[int]) -> list[Value]:
-        """Return the sums after the products of a word of these rows with vectors of words."""
-        f, lanes = self.f, self.vector.lanes
-        out: list[Value] = []
-        line = [f.load(right, each.first, lanes, each.tail) for each in self.vectors]
-        for row in rows:
-            x = f.splat(f.load(left, row), lanes)
-            out += [
-                added_by_instruction(x, y, s) for y, s in zip(line, sums[len(out) : len(out) + len(line)], strict=True)
-            ]
-        return out
+    def _added(
+        self,
+        sums: list[Value],
+        left: Value,
+        right: Value,
+        rows: Sequence[int],
+        add: Add,
+        of: Callable[[Value], Value] | None = None,
+    ) -> list[Value]:
+        """Return the sums after a step of these rows; see `pair_products.products_added`."""
+        return products_added(self.f, sums, left, right, rows, self.vectors, self.vector.lanes, add, of)
 
     # The copy of the left operand.
 

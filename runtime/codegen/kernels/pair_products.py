@@ -19,6 +19,7 @@ from typing import Final
 from runtime.codegen.ir import FLOAT32, UINT32, Function, Type, Value
 from runtime.codegen.ir.types import BFLOAT16, INT32, UINT64
 from runtime.codegen.ir.words import absolute, any_lane, bits, convert, copysign, fma, where
+from runtime.codegen.kernels.depth import PanelVector
 
 WORD: Final = FLOAT32
 """The type of a pair in memory and in registers: 32 bits, which are no number."""
@@ -159,6 +160,39 @@ def added_without_mode(a: Value, b: Value, total: Value) -> Value:
 def sum_without_mode(x: Value, y: Value) -> Value:
     """Return the sum that counts as 0 if it is denormal; it is exact then."""
     return _without_denormals(x + y)
+
+
+def products_added(
+    f: Function,
+    sums: list[Value],
+    left: Value,
+    right: Value,
+    rows: Sequence[int],
+    vectors: Sequence[PanelVector],
+    lanes: int,
+    add: Callable[[Value, Value, Value], Value],
+    of: Callable[[Value], Value] | None = None,
+) -> list[Value]:
+    """Return the sums of a tile after a step of the depth.
+
+    Args:
+        f: the function that the tile is written into.
+        sums: the sums of the first row, then those of the next rows.
+        left: the address of the left operand at this step.
+        right: the address of the right operand at this step.
+        rows: the offset of each row of the left operand.
+        vectors: the vectors of the row of the right operand.
+        lanes: the lanes of a vector.
+        add: from a vector of each operand and a sum to the sum after their products.
+        of: from what is loaded to what is multiplied; by default the same.
+    """
+    line, out = [f.load(right, each.first, lanes, each.tail) for each in vectors], list[Value]()
+    line = [of(y) for y in line] if of else line
+    for row in rows:
+        x = f.splat(f.load(left, row), lanes)
+        x = of(x) if of else x
+        out += [add(x, y, s) for y, s in zip(line, sums[len(out) : len(out) + len(line)], strict=True)]
+    return out
 
 
 Add = Callable[[list[Value], Value], list[Value]]

@@ -8,7 +8,7 @@ channels of several filter elements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -21,6 +21,7 @@ from runtime.codegen.kernels.pair_products import (
     added_by_instruction,
     added_without_mode,
     flushed,
+    products_added,
     tied,
     widened_half,
 )
@@ -206,36 +207,21 @@ class _PairStep(NamedTuple):
     def added(self, sums: list[Value], left: Value, right: Value, along: DepthLoop, u: int) -> list[Value]:
         """Return the sums after step `u` behind these addresses."""
         left, right = left + self.f.index(along.left) * u, right + self.f.index(along.right) * u
-        if self.f.target.has_pair_products and not self.is_widened and not self.without_mode:
-            return self._products(sums, left, right, added_by_instruction, lambda words: words)
-        add = added_without_mode if self.without_mode else self.f.fma
+        operands, f = (self.rows, self.vectors, self.lanes), self.f
+        if f.target.has_pair_products and not self.is_widened and not self.without_mode:
+            return products_added(f, sums, left, right, *operands, added_by_instruction)
+        add = added_without_mode if self.without_mode else f.fma
         for half in (1, 0):
             if self.is_widened:
                 x, y = left + half * self._half(along.left), right + half * self._half(along.right)
-                sums = self._products(sums, x, y, add, lambda element: element)
+                sums = products_added(f, sums, x, y, *operands, add)
             else:
-                sums = self._products(sums, left, right, add, partial(widened_half, half=half))
+                sums = products_added(f, sums, left, right, *operands, add, partial(widened_half, half=half))
         return sums
 
     def _half(self, stride: Index) -> int:
         assert isinstance(stride, int), "widened operands have constant strides"
         return stride // 2
-
-    def _products(
-        self,
-        sums: list[Value],
-        left: Value,
-        right: Value,
-        add: Callable[[Value, Value, Value], Value],
-        of: Callable[[Value], Value],
-    ) -> list[Value]:
-        """Return the sums after products of what `of` finds in the elements at these addresses."""
-        f, out = self.f, list[Value]()
-        line = [of(f.load(right, each.first, self.lanes, each.tail)) for each in self.vectors]
-        for row in self.rows:
-            x = of(f.splat(f.load(left, row), self.lanes))
-            out += [add(x, y, s) for y, s in zip(line, sums[len(out) : len(out) + len(line)], strict=True)]
-        return out
 
 
 def _moved(at: Value, step: Index, u: int) -> tuple[Value, int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeGuard
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import transposed
@@ -39,7 +39,7 @@ def packed_left(
 
     `chains_rest` is that of `kernels.tiles.tile`.
     """
-    if isinstance(source, PairedMatrix) and source.is_chained and source.has_vectors and vector.lanes == GROUP_PAIRS:
+    if _reads_combined(source, vector):
         whole = whole_groups(depth)
         copy = _copied_left(f, replace(source, is_combined=True), to, rows, whole, apart, vector)
         for rest in _behind(f, depth, whole):
@@ -57,6 +57,12 @@ def packed_left(
         else:
             chain_columns(f, to, rows, copy.column, depth, vector, chains_rest=chains_rest)
     return copy
+
+
+def _reads_combined(source: Operand, vector: Type) -> TypeGuard[PairedMatrix]:
+    """Return True if words of whole groups are combined where their elements are read."""
+    is_chained = isinstance(source, PairedMatrix) and source.is_chained and source.has_vectors
+    return is_chained and vector.lanes == GROUP_PAIRS
 
 
 def _behind(f: Function, depth: Index, whole: Index) -> Iterator[Index]:
@@ -167,7 +173,7 @@ def _panel(
     if isinstance(source, PairedMatrix) and source.is_widened:
         _widened_panel(f, source, to, depth, columns, width, vector)
         return
-    if isinstance(source, PairedMatrix) and source.is_chained and source.has_vectors and vector.lanes == GROUP_PAIRS:
+    if _reads_combined(source, vector):
         whole = whole_groups(depth)
         _plain_panel(f, replace(source, is_combined=True), to, whole, columns, width, vector)
         for rest in _behind(f, depth, whole):
