@@ -94,6 +94,13 @@ def states_have_sizes(program: BlockAnalyses) -> Iterator[str]:
             yield f"the state {name!r}: {type} {size_fault(type)}"
 
 
+def orders_of_additions_are_known(program: BlockAnalyses) -> Iterator[str]:
+    """Products of bfloat16 add in an order that this version has."""
+    order = program.desc.bfloat16_order
+    if order not in pb.Bfloat16Order.values():
+        yield f"the order {order} of products of bfloat16"
+
+
 def only_buffers_last_an_epoch(program: BlockAnalyses) -> Iterator[str]:
     """Every parameter, slot and counter outlives an epoch: only a buffer lasts an epoch."""
     for state in program.desc.states:
@@ -305,6 +312,7 @@ PROGRAM_RULES: tuple[ProgramRule, ...] = (
     states_have_sizes,
     entries_have_blocks,
     sub_blocks_lie_inside_one_op,
+    orders_of_additions_are_known,
     only_buffers_last_an_epoch,
     evaluating_does_not_train,
     ops_that_run_are_read,

@@ -98,7 +98,7 @@ def feeds_of(rng, rows=32):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("mixed", ["bfloat16", None])
+@pytest.mark.parametrize("mixed", ["bfloat16", prograd.mixed("bfloat16", order="pairs"), None])
 def test_mixed_precision_has_the_bits_of_the_native_engine(tmp_path, mixed):
     assert_twins(network(tmp_path / "network.pb", mixed=mixed), tmp_path / "out", "avx2", 4)
 
