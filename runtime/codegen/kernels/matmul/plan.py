@@ -74,10 +74,10 @@ CONFLICT_STRIDE_BYTES: Final = 4096
 """Stride in bytes at which rows fall into the same sets of the first-level cache."""
 
 MAX_CONFLICTING_ROWS: Final = 8
-"""Rows at such a stride that stay in the first-level cache: it has at least so many ways."""
+"""Number of rows at this stride that fit into the first-level cache: the ways of its sets; CPUs have 8 or more."""
 
 MIN_CONFLICTING_COLUMNS: Final = 128
-"""Least columns of a product that reads rows at such a stride so often that they are copied first."""
+"""Least number of columns of a product for which rows at this stride are copied: each column tile reads them again."""
 
 
 class MatmulPlan(NamedTuple):
