@@ -445,7 +445,7 @@ class _Chains:
         is_first: bool,
     ) -> list[Value]:
         """Return these sums of some rows after a run of groups; the first rows prefetch."""
-        loop, asks = self.f.loop(first, stop, GROUP_PAIRS, sums, is_nonempty=True), self.asks if is_first else ()
+        loop, asks = self.f.loop(first, stop, GROUP_PAIRS, sums), self.asks if is_first else ()
         for i, before in loop:
             added = self._both_chains(zero, left, right, along, i, rows, asks)
             loop.carry([x + y for x, y in zip(before, added, strict=True)])

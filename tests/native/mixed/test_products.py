@@ -163,3 +163,14 @@ def test_float16_factors_are_refused() -> None:
     a, b = program.input("a", "float16", (4, 4)), program.input("b", "float16", (4, 4))
     with pytest.raises(prograd.OpError, match="needs float32 or float64, not float16; cast it first"):
         ops.matmul(a, b)
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(3, 30746, 48), (4, 30750, 32)])
+def test_the_last_block_of_a_deep_product_may_have_no_whole_group(tmp_path: Path, m: int, k: int, n: int) -> None:
+    """Blocks of equal size leave 13 and 15 pairs, and a tile of few rows is one part."""
+    a, b = numbers(0, (m, k)), numbers(1, (k, n))
+    path = product(tmp_path, "matmul", ((m, k), (k, n)), {})
+    wanted = a.astype("f8") @ b
+    for name in SETS:
+        found = result(path, a, b, f"native.{name}")
+        assert np.abs(found - wanted).max() <= 2e-6 * np.abs(wanted).max(), name
