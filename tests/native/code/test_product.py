@@ -185,6 +185,15 @@ def test_copies_of_pairs_are_widened_once_unless_an_instruction_multiplies_them(
     assert (arrays[2] == a @ b).all()
 
 
+@pytest.mark.parametrize(("m", "k", "n"), [(20, 16129, 40), (3, 16386, 40)])
+def test_the_last_block_of_a_deep_product_may_have_less_than_an_unrolled_step(m, k, n):
+    """Blocks of equal size leave one and two steps of the depth."""
+    a, b = operands(m, n, k)
+    exact = a.astype("f8") @ b
+    for of in OF_VECTORS:
+        assert np.abs(multiply(of, a, b) - exact).max() <= 2e-6 * np.abs(exact).max(), of.name
+
+
 @every_target
 def test_rows_that_evict_each_other_are_copied_if_that_pays(target):
     def copies(m, n, k):

@@ -298,7 +298,7 @@ class _BlockTiles:
                     self.epilogue(at.along_row(r, c, self.plan.lanes, tail), i + r, j + c, tail)
 
     def _sums(self, a: Matrix, b: Matrix, rows: int, columns: int, along: Callable[[Index], None] | None) -> Sums:
-        plan = self.plan
+        plan, last = self.plan, self.k % self.plan.depth if self.plan.depth else 0
         return tile(
             self.f,
             a,
@@ -307,6 +307,7 @@ class _BlockTiles:
             columns,
             self.vector,
             self.depth,
+            has_whole_block=not 0 < last < UNROLLED_DEPTH_STEPS,
             along=along,
             of_pairs=plan.of_pairs,
             is_widened=plan.is_widened,
