@@ -1,5 +1,6 @@
 """Recurrent layers and their gradients against the reference kernels, unit by unit, between forbidden pages."""
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -8,8 +9,13 @@ from native.building import HERE, every_target
 from native.made import check
 from native.staged import expected, op_of, staged
 
+from compiler import Program, ops
 from registry import OPS
+from runtime.codegen.lowering.passes.read import read_nodes
 from runtime.codegen.machine import Target, target
+from runtime.codegen.rules.recurrent import MAX_COMPILED_TIMES
+from runtime.errors import ResourceLimit
+from runtime.runs.run import load
 
 TOLERANCE = {"float32": 2e-5, "float64": 1e-12}
 """Relative to the largest element: what a step rounds goes through all that follow."""
@@ -89,3 +95,33 @@ def test_what_a_layer_reads_is_there_until_the_last_step(wanted: str, rows: int,
 
     shapes = (rows, 12, states), (states, states), (rows, states)
     check(write, [rng.normal(size=shape) for shape in shapes], target, near=1e-12)
+
+
+@pytest.mark.parametrize("op", GATES)
+def test_a_layer_of_very_many_time_steps_is_refused_by_its_memory_before_it_is_lowered(op: str, tmp_path: Path):
+    """Each time step of compiled code is a kernel step of its own; lowering 2 ** 32 of them would take days."""
+    gates = GATES[op]
+    program = Program("long")
+    h = program.input("h", "float32", ("n", 3))
+    w = program.parameter("w", (3, 3 * gates))
+    bias = [program.parameter("bias", (3 * gates,))] if gates == 3 else []
+    x = ops.broadcast_to(h[:, None, :1], shape=("n", 1 << 32, 3 * gates))
+    made = OPS[op](x, w, *bias, *([h] * (2 if gates == 4 else 1)), None, reverse=False)
+    program.outputs(total=ops.sum(made[0] if isinstance(made, tuple) else made))
+    path = tmp_path / "long.pb"
+    program.compile(n=1).save(path)
+    run = load(path, engine="native", max_memory=200 << 20)
+    with pytest.raises(ResourceLimit, match=r"^with the arena the run needs .* \(\d+\.0 GiB\), and the limit"):
+        run.predict({"h": np.zeros((1, 3), "float32")})
+
+
+@pytest.mark.parametrize("op", GATES)
+def test_a_layer_of_more_time_steps_than_are_compiled_is_left_to_its_kernel(op: str):
+    gates = GATES[op]
+    for times, is_compiled in (MAX_COMPILED_TIMES, True), (MAX_COMPILED_TIMES + 1, False):
+        bias, states = [np.zeros(gates)] * (gates == 3), [np.zeros((1, 1))] * (2 if gates == 4 else 1)
+        given = [np.zeros((1, times, gates)), np.zeros((1, gates)), *bias, *states]
+        results = [np.zeros((1, times, 1))] * (2 if gates == 4 else 1)
+        for name, operands in (op, given), (f"{op}_gradient", [*given, *results, *results]):
+            [node] = read_nodes(op_of(name, operands, {"reverse": False})).nodes
+            assert (node.rule is not None) == is_compiled, (name, times)

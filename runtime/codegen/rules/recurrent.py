@@ -28,6 +28,12 @@ leaves fewer registers for weights, and so fewer bytes.
 MAX_CACHE_SHARE_OF_WEIGHTS: Final = 0.8
 """Share of the nominal second-level cache; larger weights are not read in place in each time step, but copied."""
 
+MAX_COMPILED_TIMES: Final = 1 << 16
+"""Time steps of a layer up to which it is compiled; NumPy computes longer layers.
+
+Each time step is a kernel step of its own: lowering takes about 80 µs and 3 KB for each.
+"""
+
 DTYPES_TAKEN = frozenset({"float32", "float64", "bfloat16", "bool"})
 """The dtypes of operands; a mask is bool, and weights are bfloat16 if the product is one of bfloat16."""
 
@@ -66,7 +72,8 @@ def forwards(gates: int, how: ForwardOptions | None = None, features: int = 0) -
         return Forward(layer, how).steps()
 
     variant, rounds = f"{how} {features}" if how else "", how is None or not how.last
-    return CustomKernel(plan, DTYPES_TAKEN, variant=variant, rounds_results=rounds, joined=_joined(how, features))
+    joined = _joined(how, features)
+    return CustomKernel(plan, DTYPES_TAKEN, _has_code, variant=variant, rounds_results=rounds, joined=joined)
 
 
 def backwards(gates: int, how: BackwardOptions | None = None) -> CustomKernel:
@@ -85,7 +92,15 @@ def backwards(gates: int, how: BackwardOptions | None = None) -> CustomKernel:
 
     rounds = gates == 1 or (how is not None and how.kept)  # otherwise gates wait where their gradients will be
     variant = f"{how}" if how else ""
-    return CustomKernel(plan, DTYPES_TAKEN, variant=variant, rounds_results=rounds, joined=_joined(how))
+    joined = _joined(how)
+    return CustomKernel(plan, DTYPES_TAKEN, _has_code, variant=variant, rounds_results=rounds, joined=joined)
+
+
+def _has_code(
+    inputs: Sequence[TensorType | None], outputs: Sequence[TensorType], attributes: Mapping[str, Any]
+) -> bool:
+    """Return True if the layer is compiled; its first result has an element of each time step along its axis 1."""
+    return outputs[0].static_shape[1] <= MAX_COMPILED_TIMES
 
 
 def _dtype(inputs: Sequence[TensorType | None], result: TensorType) -> str:
