@@ -45,8 +45,14 @@ _log = logging.getLogger("prograd")
 _COMMA: Final = re.compile(r"-?\d[\d.]*,\d[\d,]*")
 """A number with a comma, which separates thousands or the fraction."""
 
-_SIGNS: Final = re.compile(r"[\s$€£¥₹%‰'\u2019]")
+_SIGNS: Final = re.compile(r"[\s$€£¥₹%‰'\u2019]|(?<=\d)_(?=\d{3})|(?<=\d)\.(?=\d{3}\.\d{3}(?!\d))")
 """Signs of money, shares and thousands, and blanks, around or in a number."""
+
+_UNIT: Final = re.compile(r"(?<=[\d.])\s?([^\W\d_]+[²³]?)\.?$")
+"""A unit behind a number, such as kg."""
+
+_TIME: Final = re.compile(r"\d{1,3}:\d\d(:\d\d(\.\d+)?)?")
+"""A time, or hours, minutes and seconds."""
 
 _DATE: Final = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{4}/\d\d?/\d\d?")
 """Dates in the most common notations."""
@@ -146,7 +152,7 @@ def _values(
     whole, standard = name in options.names["whole"], name in options.names["standardise"]
     transform = next((option for option in ("log", "quantile") if name in options.names[option]), "")
     if not whole and not standard and not transform:
-        _say_rounded(name, numbers_of(name, numbers), row_name)
+        _say_rounded(name, numbers, row_name)
     indicated = name in options.names["indicate"] and (not whole or bool(transform))
     found = _numbers(
         *(name, numbers, training, "mean" if indicated and fill is None else fill),
@@ -335,14 +341,25 @@ def _merged(texts: list[str]) -> dict[str, list[str]]:
 
 
 def _say_units(name: str, texts: list[str]) -> None:
-    """Log texts that are numbers but for signs of money, parts or thousands, and become classes."""
+    """Log texts that are numbers but for signs, a unit or another notation, and become classes."""
     there = dict.fromkeys(text for text in texts if text)
     odd = [text for text in there if not _is_number(text)]
-    if odd and all(_is_number(_SIGNS.sub("", text)) for text in odd):
+    units = {unit[1] for text in odd if (unit := _UNIT.search(text))}
+    if odd and all(_is_number(_bare(text, units)) for text in odd):
         _log.warning(
-            "%r has texts such as %s, which become %d classes and no numbers; take the signs away, or say %s",
+            "%r has texts such as %s, which become %d classes and no numbers; write numbers alone, or say %s",
             *(name, shown(odd[0]), len(there), _option("class", name)),
         )
+
+
+def _bare(text: str, units: set[str]) -> str:
+    """Return a text without what stands around or in a number; a unit goes if it is the only one of a column."""
+    if _TIME.fullmatch(text):
+        return text.replace(":", "")
+    if len(units) == 1:
+        text = _UNIT.sub("", text)
+    text = re.sub(r"^\((.+)\)$", r"-\1", text.strip())
+    return _SIGNS.sub("", text.replace("\u2212", "-"))
 
 
 def _class_fill(name: str, fill: str | float | None, form: Form, trained: list[str]) -> str | None:
@@ -393,14 +410,17 @@ def _number_fill(name: str, fill: str | float, *, whole: bool) -> float:
     return exact
 
 
-def _say_rounded(name: str, numbers: Array, row_name: Callable[[int], str]) -> None:
+def _say_rounded(name: str, raw: Array, row_name: Callable[[int], str]) -> None:
+    numbers = numbers_of(name, raw)
     with np.errstate(all="ignore"):
-        lost = (numbers == np.round(numbers)) & (np.abs(numbers) < 1 << 63) & (numbers.astype(np.float32) != numbers)
+        size, single = np.abs(numbers), numbers.astype(np.float32)
+        is_whole = (numbers == np.round(numbers)) & (size < 1 << 63)
+        lost = is_whole & ((single != numbers) | (size >= 1 << 53))  # float64 may have rounded it before
     if lost.any():
         row = int(lost.argmax())
         _log.warning(
-            "%r has whole numbers that float32 rounds, %d in %s the first; %s keeps them, %s makes classes of them",
-            *(name, numbers[row], row_name(row), _option("whole", name), _option("class", name)),
+            "%r has whole numbers that float32 rounds, %s in %s the first; %s keeps them, %s makes classes of them",
+            *(name, str(raw[row]).strip(), row_name(row), _option("whole", name), _option("class", name)),
         )
 
 

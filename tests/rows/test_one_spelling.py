@@ -291,16 +291,42 @@ def test_texts_keep_their_blanks_from_every_source():
     assert packed({"t": [" a b ", "c"], "n": [1, 2]}, text=["t"])["t"].tolist() == wanted
 
 
-@pytest.mark.parametrize("texts", [["$3.50", "$4"], ["3 %", "5 %"], ["1 003", "2 010"], ["1'000", "2'000"]])
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["$3.50", "$4"],
+        ["3 %", "5 %"],
+        ["1 003", "2 010"],
+        ["1'000", "2'000"],
+        ["1_000", "2_000_000"],
+        ["1.000.000", "2.500.000"],
+        ["\u22121.5", "\u22122"],
+        ["(3)", "(4.5)"],
+        ["5kg", "7.5kg"],
+        ["5 m²", "7m²"],
+        ["€5k", "€7k"],
+        ["12:30", "1:05"],
+        ["0:59:07.5", "1:02:30"],
+    ],
+    ids=str,
+)
 def test_numbers_with_signs_become_classes_with_a_note(texts, caplog):
     packed({"price": texts * 3})
     odd = next(text for text in texts if not text.isdecimal())
     assert caplog.messages == [
-        f"'price' has texts such as {odd!r}, which become 2 classes and no numbers; take the signs away, "
+        f"'price' has texts such as {odd!r}, which become 2 classes and no numbers; write numbers alone, "
         "or say classes=['price']"
     ]
     caplog.clear()
     packed({"price": texts * 3}, classes=["price"])
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    "texts", [["1kg", "2lb"], ["1st", "2nd"], ["A1", "A2"], ["1.2.3", "1.2.4"], ["3D", "D3"], ["1__0", "2_0"]], ids=str
+)
+def test_other_texts_with_digits_are_classes_without_a_note(texts, caplog):
+    packed({"kind": texts * 3})
     assert caplog.messages == []
 
 

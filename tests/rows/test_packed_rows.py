@@ -507,11 +507,18 @@ def test_whole_numbers_stay_what_they_are_or_it_is_said(here, caplog):
     assert pack("--whole", "id", source="ids.csv") == 0
     assert load_file("rows.safetensors")["id"].tolist() == [9007199254740993, 7]
     assert caplog.messages == []
-    prograd.data.pack({"id": [1 << 24, (1 << 24) + 1]}, "rows.safetensors", force=True)
-    assert caplog.messages == [
-        "'id' has whole numbers that float32 rounds, 16777217 in row 1 the first; "
-        "whole=['id'] keeps them, classes=['id'] makes classes of them"
-    ]
+    Path("near.csv").write_text("id\n9007199254740993\n9007199254740992\n")
+    for source, first in (
+        ({"id": [1 << 24, (1 << 24) + 1]}, "16777217 in row 1"),
+        ("near.csv", "9007199254740993 in line 2"),  # as float64 they are equal, and float32 has this number
+        ({"id": np.array([7, (1 << 53) + 1])}, "9007199254740993 in row 1"),
+    ):
+        caplog.clear()
+        prograd.data.pack(source, "rows.safetensors", force=True)
+        assert caplog.messages == [
+            f"'id' has whole numbers that float32 rounds, {first} the first; "
+            "whole=['id'] keeps them, classes=['id'] makes classes of them"
+        ]
 
 
 OPTIONS_THAT_ARE_NONE = [
