@@ -92,7 +92,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the command that repeats each drawn test that has failed, which `pytest` alone leaves out."""
     for report in [*terminalreporter.stats.get("failed", []), *terminalreporter.stats.get("error", [])]:
-        if "drawn" in report.keywords:
+        if "drawn" in getattr(report, "keywords", ()):  # a file that is not collected has none
             terminalreporter.write_line(f'repeat with: CI=1 .venv/bin/pytest -m "" {quote(report.nodeid)}')
 
 

@@ -54,6 +54,7 @@ POINTWISE: dict[str, Function] = {
         F.relu(x) + F.gelu(x) + F.gelu(x, approximate="tanh") + F.silu(x) + F.elu(x, 0.5) + F.mish(x)
     ),
     "hard": lambda x: F.hardswish(x) + F.hardsigmoid(x) + F.hardtanh(x, -0.3, 0.4) + F.relu6(x) + F.leaky_relu(x, 0.2),
+    "softplus": lambda x: F.softplus(x, beta=2.0) + F.softplus(x, beta=1.5, threshold=-1.0) + F.softplus(x, 3, 0.5),
     "smooth": lambda x: F.softplus(x) + F.logsigmoid(x) + F.selu(x) + F.celu(x, 0.7) + F.softsign(x) + F.tanhshrink(x),
     "gates": lambda x: F.glu(x, -1) + F.glu(x.transpose(1, 2).contiguous(), 1).transpose(1, 2),
     "casts": lambda x: x.float().double() + x.to(torch.float32).type_as(x),
@@ -152,6 +153,12 @@ REDUCTIONS: dict[str, Function] = {
     "correlation": lambda x: torch.corrcoef(x.flatten(1)) + torch.cov(x[:, 0, 0]),
     "truths": lambda x: (x > 1).any(1).double() + (x > -2).all(1).double() + (x > 0).sum(1),
     "scans": lambda x: x.cumsum(1) + x.cumprod(2),
+    "scans of integers": lambda x: (
+        x * (x.detach() * 5).cumsum(1, dtype=torch.int32) + x.detach().cumprod(2, dtype=torch.int64)
+    ),
+    "integers": lambda x: (
+        x.sum(1) * ((x.detach() * 3).prod(1, dtype=torch.int64) + (x.detach() * 5).sum(1, dtype=torch.int64))
+    ),
     "orders": lambda x: x.topk(2, 1)[0] + x.sort(1)[0][:, :2] + x.sort(2, descending=True)[0][:, :2],
     "softmax": lambda x: x.softmax(1) + x.log_softmax(2) + F.softmin(x, 1),
     "product": lambda x: x.prod(1),
@@ -383,3 +390,14 @@ def test_places_in_memory_that_are_no_view_are_refused(function: Function, reaso
         "from_torch: 1 operator cannot be imported: aten.as_strided.default, used 1 time, first in the module at "
         f"test_operators.py:{line}: {reason}"
     )
+
+
+def test_normal_numbers_have_the_mean_and_the_deviation_of_the_call():
+    class Drawn(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return 0 * x + torch.normal(2.0, 0.5, (x.shape[0], x.shape[1]))
+
+    program = prograd.from_torch(Drawn(), inputs={"x": torch.zeros(64, 512)}, batch="batch")
+    [drawn] = prograd.Run(program.compile(batch=64)).predict(np.zeros((64, 512), "float32")).values()
+    assert abs(drawn.mean() - 2.0) < 0.02
+    assert abs(drawn.std() - 0.5) < 0.02

@@ -75,7 +75,8 @@ def test_each_thorough_test_is_drawn_by_one_commit_in_a_hundred():
 
 def test_a_drawn_test_that_fails_is_printed_with_the_command_that_repeats_it(capsys: pytest.CaptureFixture[str]):
     reports = [SimpleNamespace(nodeid="t.py::a[x y]", keywords=each) for each in ({"drawn": 1}, {})]
-    reporter = SimpleNamespace(stats={"failed": reports}, write_line=print)
+    uncollected = [SimpleNamespace(nodeid="u.py")]
+    reporter = SimpleNamespace(stats={"failed": reports, "error": uncollected}, write_line=print)
     pytest_terminal_summary(reporter)  # pyright: ignore[reportArgumentType] - all that it reads
     assert capsys.readouterr().out == "repeat with: CI=1 .venv/bin/pytest -m \"\" 't.py::a[x y]'\n"
 

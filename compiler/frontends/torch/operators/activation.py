@@ -39,7 +39,13 @@ def _glu(call: Call, x: Arranged, dim: int = -1) -> Arranged:
 
 
 def _softplus(call: Call, x: Arranged, beta: float = 1.0, threshold: float = 20.0) -> Arranged:
-    return pointwise(lambda v: ops.softplus(v, beta=beta), x)
+    """Return softplus where beta * x is at most the threshold, and x above it; from 20 on float32 rounds both alike."""
+
+    def function(v: Value) -> Value:
+        y = ops.softplus(v, beta=beta)
+        return y if threshold >= 20 else ops.where(v * beta > threshold, v, y)
+
+    return pointwise(function, x)
 
 
 def _gelu(call: Call, x: Arranged, approximate: str = "none") -> Arranged:

@@ -96,6 +96,6 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.randn_like.default": _normal,
     "aten.uniform.default": _uniform_between,
     "aten.exponential.default": _exponential,
-    "aten.normal.float_float": _normal_around,
+    "aten.normal.float_float": lambda call, mean, deviation, size, **more: _normal_around(call, None, mean, deviation),
     "aten.normal_functional.default": _normal_around,
 }

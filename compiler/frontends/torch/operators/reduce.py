@@ -18,7 +18,7 @@ from registry import Value, ops
 
 def _of(function: Any) -> Mapping:
     def mapped(call: Call, x: Arranged, dims: Any = None, keepdim: bool = False, **more: Any) -> Arranged:
-        x = cast_to(x, call.dtype) if call.dtype.startswith("float") else x
+        x = cast_to(x, call.dtype)
         return reduced(lambda v, axes: function(v, axis=axes, keepdims=True), x, dims, keepdim)
 
     return mapped
@@ -85,10 +85,8 @@ def _nansum(call: Call, x: Arranged, dims: Any = None, keepdim: bool = False, **
 
 def _scan(function: Any) -> Mapping:
     def mapped(call: Call, x: Arranged, dim: int, **more: Any) -> Arranged:
-        if call.dtype.startswith("float"):
-            x = cast_to(x, call.dtype)
-        x, [place] = single(x, [axis_of(dim, x.rank)])
-        return cast_to(like(x, function(x.value, axis=place)), call.dtype)
+        x, [place] = single(cast_to(x, call.dtype), [axis_of(dim, x.rank)])
+        return like(x, function(x.value, axis=place))
 
     return mapped
 
