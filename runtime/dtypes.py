@@ -51,7 +51,7 @@ def is_float(array: Array) -> bool:
 
 
 _PIECE: Final = 1 << 16
-"""Elements of bfloat16 that are looked at together."""
+"""Elements that are looked at together."""
 
 
 def extreme(array: Array) -> float:
@@ -62,6 +62,16 @@ def extreme(array: Array) -> float:
         bits = array.reshape(-1).view(np.uint16)
         largest = max(int((bits[at : at + _PIECE] & 0x7FFF).max()) for at in range(0, len(bits), _PIECE))
         return math.nan if largest > 0x7F80 else math.inf if largest == 0x7F80 else 0.0
+    if _is_finite(array):
+        return 0.0
     with np.errstate(all="ignore"):
         ends = float(array.min()), float(array.max())  # either is NaN if there is one
     return math.nan if any(map(math.isnan, ends)) else math.inf if any(map(math.isinf, ends)) else 0.0
+
+
+def _is_finite(array: Array) -> bool:
+    """Return True if an array is contiguous and all its elements are finite."""
+    if not array.flags.c_contiguous:
+        return False
+    flat = array.reshape(-1)
+    return all(np.isfinite(flat[at : at + _PIECE]).all() for at in range(0, flat.size, _PIECE))
