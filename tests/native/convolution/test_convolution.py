@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from native.building import HERE
+from native.building import HERE, every_target
 from native.staged import expected, op_of, staged
 
-from runtime.codegen.machine import target
+from runtime.codegen.machine import Target, target
 
 TOLERANCE = {"float32": 2e-6, "float64": 1e-13}
 """Relative to the largest element: sums are added in another order than NumPy's."""
@@ -99,6 +99,16 @@ def test_a_convolution_computes_what_its_kernel_does(op: str, number: int):
     for name in (HERE[0], HERE[number % len(HERE)])[: 1 + (number % len(HERE) > 0)]:
         [made] = staged(target(name), block, inputs, end=number % 2 == 0)
         np.testing.assert_allclose(made, wanted, rtol=0, atol=TOLERANCE[case.dtype] * np.abs(wanted).max(initial=1))
+
+
+@every_target
+@pytest.mark.parametrize("columns", [7, 13, 17])
+def test_tiles_of_a_split_depth_add_to_every_pixel_once(target: Target, columns: int):
+    """Lines of these lengths have tiles of several sizes on some instruction set."""
+    x, w, _, attributes = operands(Case((1, 3, columns), 214, 64, dtype="float64"))
+    block = op_of("conv2d", [x, w], attributes)
+    [wanted], [made] = expected(block.ops[0], [x, w]), staged(target, block, [x, w])
+    np.testing.assert_allclose(made, wanted, rtol=0, atol=TOLERANCE["float64"] * np.abs(wanted).max())
 
 
 def test_a_row_of_a_filter_beside_the_border_reads_no_border():

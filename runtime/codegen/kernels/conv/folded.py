@@ -7,6 +7,7 @@ tiles are as large as lines allow, and six channels in five columns fill 30 of 3
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from runtime.codegen.costs import FOLDED_PART_CYCLES, PACKED_ELEMENT_CYCLES
@@ -16,7 +17,7 @@ from runtime.codegen.kernels.conv.axes import Axis, AxisPhase
 from runtime.codegen.kernels.conv.plan import MAX_CHAIN_DEPTH, WANTED_ITEMS, ConvShape, packed_filter_cycles
 from runtime.codegen.kernels.copies import copied, zeros
 from runtime.codegen.kernels.depth import DepthLoop
-from runtime.codegen.kernels.matmul import Matrix
+from runtime.codegen.kernels.matmul import Matrix, in_tiles
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.matmul.plan import tile_cycles, tile_shape
 from runtime.codegen.kernels.split import part_of
@@ -183,13 +184,21 @@ class Folded:
         rows = [i * shape.deep for i in range(self.rows_of_tile)]
         for j in range(0, self.pixel, self.width):
             count = min(self.width, self.pixel - j)
-            for pixel in starts(f, shape.columns.source, self.rows_of_tile):
+            for pixel, size in self._pixels(f):
                 to = context.thread_scratch(0, self.element) + ((f.index(pixel) + self.margin) * self.pixel + j)
-                sums = tile(f, left + f.index(pixel) * shape.deep, rows, right + j, count, self.vector, depth)
-                for i, vectors in enumerate(lines(sums, len(rows))):
+                sums = tile(f, left + f.index(pixel) * shape.deep, rows[:size], right + j, count, self.vector, depth)
+                for i, vectors in enumerate(lines(sums, size)):
                     for v, x in enumerate(vectors):
                         at = i * self.pixel + v * lanes
                         f.store(x if not self.is_cut else f.load(to, at, lanes) + x, to, at)
+
+    def _pixels(self, f: Function) -> Iterator[tuple[Index, int]]:
+        """Yield the first pixel and the size of each tile of a line; tiles that add to their sums do not overlap."""
+        if self.is_cut:
+            yield from in_tiles(f, self.shape.columns.source, self.rows_of_tile)
+            return
+        for pixel in starts(f, self.shape.columns.source, self.rows_of_tile):
+            yield pixel, self.rows_of_tile
 
     def _fold(self, context: KernelContext, at: Value, pixel: Value, first: Value, count: int) -> None:
         """Write `count` channels of an output pixel, from the products of the pixels below it."""
