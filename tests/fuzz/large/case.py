@@ -63,6 +63,7 @@ class Case:
         precisions: those that it has, see `HALVES`.
         is_exact: True if whole numbers give whole results, which no order of additions changes.
         has_gradients: True if it also computes the gradients of its numbers.
+        has_kinks: True if gradients jump where rounding changes a sign, so that only whole numbers are compared.
         tolerance: difference from the exact results, as a part of the largest one, of float32.
     """
 
@@ -72,6 +73,7 @@ class Case:
     precisions: Sequence[str] = FLOATS
     is_exact: bool = False
     has_gradients: bool = True
+    has_kinks: bool = False
     tolerance: float = 3e-5
 
     def __str__(self) -> str:

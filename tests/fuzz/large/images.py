@@ -67,7 +67,8 @@ def _of(draw: Draw, found: dict[str, Any]) -> Case:
         return [ops.relu(y + given["bias"]) if ending else y]
 
     label = f"conv2d {found} {ending}"
-    return Case(label, operands, write, HALVES, is_exact=True, has_gradients=draw.chance(0.8))
+    has_gradients, has_kinks = draw.chance(0.8), bool(ending)
+    return Case(label, operands, write, HALVES, is_exact=True, has_gradients=has_gradients, has_kinks=has_kinks)
 
 
 def _extents(draw: Draw) -> tuple[int, int, int, int, int, tuple[int, int]]:

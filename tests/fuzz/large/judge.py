@@ -116,7 +116,7 @@ def subject_of(seed: int) -> Subject:
     draw = Draw(seed)
     module = draw.pick([name for name, share in SHARES.items() for _ in range(share)])
     case = draw.pick(MAKERS[module])(draw)
-    precision, is_whole = draw.pick(case.precisions), case.is_exact and draw.chance(0.6)
+    precision, is_whole = draw.pick(case.precisions), case.is_exact and (case.has_kinks or draw.chance(0.6))
     uses = ("fed", "fed", *(("kept",) if weights_of(case) else ()), *(("trained",) if trains(case) else ()))
     return Subject(case, precision, is_whole, draw.pick(uses))
 

@@ -47,7 +47,8 @@ def of_sizes(draw: Draw, batch: int, m: int, n: int, k: int) -> Case:
         return [y + given["bias"] * 2.0 if ending else y]
 
     label = f"matmul{', a transposed' if first else ''}{', b transposed' if second else ''}, {ending or 'alone'}"
-    return Case(label, operands, write, HALVES, is_exact=True, has_gradients=draw.chance(0.6))
+    has_gradients, has_kinks = draw.chance(0.6), ending == "relu"
+    return Case(label, operands, write, HALVES, is_exact=True, has_gradients=has_gradients, has_kinks=has_kinks)
 
 
 def outer_sum(draw: Draw) -> Case:
