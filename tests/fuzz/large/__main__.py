@@ -32,6 +32,7 @@ def main() -> int:
     counts = campaign.run(tried, given.seed, given.count, given.jobs, every=50)
     for name, count in sorted(counts.items()):
         print(f"{count:8d}  {name}")
+    print(f"{counts.total()} seeds from {given.seed} on, {counts[campaign.FAULT]} with a fault")
     return min(counts[campaign.FAULT], 1)
 
 
