@@ -6,15 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from prograd_proto import TensorType
-from runtime.codegen.kernels.attention import (
-    ResultPlace,
-    backward,
-    cached,
-    can_read,
-    forward,
-    pair_backward,
-    pair_forward,
-)
+from runtime.codegen.kernels.attention import ResultPlace, backward, cached, can_read, forward
 from runtime.codegen.kernels.moves import Layout
 from runtime.codegen.kernels.steps import KernelSteps
 from runtime.codegen.machine import Target
@@ -22,9 +14,6 @@ from runtime.codegen.rules.rule import FLOAT_DTYPES, RULES, CustomKernel, Stride
 
 PLANS: Final = {"scaled_dot_product_attention": forward, "attention_gradient": backward}
 """The plan of each operator; its last operand is the mask."""
-
-PAIR_PLANS: Final = {"scaled_dot_product_attention": pair_forward, "attention_gradient": pair_backward}
-"""The plan of each operator for operands of bfloat16."""
 
 PAIR_DTYPES: Final = frozenset({"bfloat16", "float32", "bool"})
 """Dtypes of operands of bfloat16 and of their masks."""
@@ -46,7 +35,7 @@ def attention_rule(
 
     `joined` are the ops that would move or round them there; `of_pairs` is True for operands of bfloat16.
     """
-    plan, operands = (PAIR_PLANS if of_pairs else PLANS)[operator], OPERANDS[operator]
+    plan, operands = PLANS[operator], OPERANDS[operator]
     return CustomKernel(
         plan,
         PAIR_DTYPES if of_pairs else FLOAT_DTYPES | {"bool"},

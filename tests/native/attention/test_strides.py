@@ -47,6 +47,7 @@ CASES = {
     "bfloat16, few heads of three products": Case(1, 70, 2, 8, split="products", dtype="bfloat16"),
     "bfloat16, one head": Case(2, 20, 1, 16, dtype="bfloat16"),
     "bfloat16, one query": Case(2, 1, 4, 16, dtype="bfloat16"),
+    "bfloat16, one query of many elements": Case(2, 1, 4, 256, dtype="bfloat16"),
     "bfloat16, one element": Case(2, 20, 8, 1, causal=False, dtype="bfloat16"),
 }
 

@@ -14,18 +14,16 @@ from runtime.codegen.costs import PARTIAL_SUM_CYCLES
 from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.ir.words import convert, maximum, minimum, where
 from runtime.codegen.kernels.attention.heads import Block, Heads, blocks_of, heads_of
-from runtime.codegen.kernels.attention.panels import panels_of, write_panels
-from runtime.codegen.kernels.attention.products import by_keys, computed, first_of_panel, of_keys, over_keys
+from runtime.codegen.kernels.attention.pairs import products_of
+from runtime.codegen.kernels.attention.products import Products, computed, first_of_panel, store_as
 from runtime.codegen.kernels.attention.rows import (
     MemoryLayout,
     ResultPlace,
-    Rows,
+    Scratch,
     ahead_of,
     contiguous,
     copy_rows,
     own_places,
-    packed,
-    packed_rows,
     rows_of,
 )
 from runtime.codegen.kernels.attention.seen import are_finite, seen_keys
@@ -37,12 +35,6 @@ from runtime.codegen.kernels.nest import along
 from runtime.codegen.kernels.partial_sums import ELEMENTS_PER_ITEM, reduction_step
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
-
-KEYS, VALUES, WEIGHTS, GRADIENTS, QUERY_NUMBERS = range(5)
-"""Scratch of the thread: panels of keys and of values, weights, their gradients, and a number for each query."""
-
-PACKED_KEYS, PACKED_QUERIES, PACKED_GRADIENTS, KEY_SUMS, VALUE_SUMS = range(5, 10)
-"""More of it, where rows have gaps: keys, queries and gradients of results, and gradients of keys and of values."""
 
 WANTED_ITEMS: Final = 8
 """Number of work items that gives every thread a share."""
@@ -72,15 +64,21 @@ def backward(
     *operands, mask = inputs
     q, k, v, dy = (x for x in operands if x is not None)
     heads = heads_of(target, q, k, v, mask, attributes["causal"], attributes["scale"])
+    products = products_of(heads)
     shapes = [x.static_shape for x in (q, k, v)]
     memory = MemoryLayout(layouts or contiguous([q, k, v, dy]), places or own_places(shapes))
 
     batches = heads.of_group * -(-heads.blocks // heads.together)
     groups = heads.images * heads.groups
     parts = min(batches, -(-WANTED_ITEMS // groups)) if groups < WANTED_ITEMS else 1
+    sums = [
+        heads.keys * place.layout.shape[3] if parts == 1 and _are_summed_apart(place, outputs[place.number]) else 0
+        for place in memory.results[1:]
+    ]
+    scratch = _scratch(products, memory, sums)
 
     def write(context: KernelContext, start: Value, stop: Value) -> None:
-        f, gradients = context.f, _Gradients(context, heads, memory, parts)
+        f, gradients = context.f, _Gradients(context, products, memory, scratch, parts)
         for item in f.range(start, stop):
             part, group = f.index(item) // groups, f.index(item) % groups
             gradients.begin_group(group, f.index(item))
@@ -90,157 +88,186 @@ def backward(
                 gradients.write(group, head, number, f.index(item))
             gradients.end_group(group)
 
-    weights = heads.together * heads.rows * heads.row
-    queries = heads.together * heads.rows
-    of_q, of_k, _, of_dy = memory.has_gaps
-    copies = of_k * heads.keys * heads.depth, of_q * queries * heads.depth, of_dy * queries * heads.width
-    sums = [heads.keys * x.layout.shape[3] * (x.has_gaps and parts == 1) for x in memory.results[1:]]
-    sizes = (panels_of(heads, heads.depth), panels_of(heads, heads.width), weights, weights, heads.rows, *copies, *sums)
-    own = tuple(size * heads.item for size in sizes)
+    own = scratch.nbytes(heads.item)
     kernel_step = KernelStep(write, groups * parts, heads.cycles * GRADIENT_PRODUCTS / FORWARD_PRODUCTS)
     if parts == 1:
         return KernelSteps((kernel_step,), thread_scratch=own)
     results = [groups * heads.keys * size for size in (heads.depth, heads.width)]
-    joins = [sum_of_parts(heads, place, parts, i) for i, place in enumerate(memory.results[1:])]
+    joins = [_sum_of_parts(heads, place, parts, i) for i, place in enumerate(memory.results[1:])]
     return KernelSteps((kernel_step, *joins), tuple(parts * size * heads.item for size in results), own)
 
 
+def _are_summed_apart(place: ResultPlace, type: TensorType) -> bool:
+    """Return True if a gradient is summed in scratch of the thread, and written when a head is complete.
+
+    Results with gaps between their rows are, and those of another type than the sums.
+    """
+    return place.has_gaps or type.dtype == "bfloat16"
+
+
+def _scratch(products: Products, memory: MemoryLayout, sums: Sequence[int]) -> Scratch:
+    """Return the sizes of scratch of the thread; `_Gradients` names them in this order."""
+    heads, (of_q, of_k, _, of_dy) = products.heads, memory.has_gaps
+    steps, depth, width = heads.together * products.block_steps, heads.depth, heads.width
+    return Scratch(
+        (products.columns_size(depth), products.columns_size(width), *[steps * heads.row] * 2, heads.rows),
+        (
+            *[products.block_scores_size] * 2,
+            products.right_size(products.steps(heads.keys), depth, has_gaps=of_k),
+            products.right_size(steps, depth, has_gaps=of_q),
+            products.right_size(steps, width, has_gaps=of_dy),
+            products.block_left_size(depth, has_gaps=of_q),
+            products.block_left_size(width, has_gaps=of_dy),
+            *sums,
+        ),
+    )
+
+
 class _Gradients:
-    def __init__(self, context: KernelContext, heads: Heads, memory: MemoryLayout, parts: int) -> None:
-        self.context, self.heads, self.f = context, heads, context.f
+    """The gradients of a work item.
+
+    Attributes:
+        keys, values: panels of keys and values.
+        factors: weights, and gradients of scores, of a batch of blocks, as factors of the gradients of values and keys.
+        line: a number for each query of a block.
+        weights, gradients: weights of a block and their gradients, if they are not the factors.
+        key_rows, queries, shares: copies of keys, and of queries and gradients of results of a batch of blocks.
+        left_queries, left_shares: copies of those of a block as left operands.
+    """
+
+    def __init__(
+        self, context: KernelContext, products: Products, memory: MemoryLayout, scratch: Scratch, parts: int
+    ) -> None:
+        self.context, self.products, self.heads, self.f = context, products, products.heads, context.f
+        heads = self.heads
         *operands, self.mask = context.inputs
         self.q, self.k, self.v, self.dy = memory.operands_of(operands)
         self.dq, *self.results = memory.results_of(context.outputs)
         if parts > 1:
-            layouts = enumerate(layouts_of_parts(heads, parts))
+            layouts = enumerate(_layouts_of_parts(heads, parts))
             self.results = [rows_of(context.shared_scratch(i, heads.element), x) for i, x in layouts]
-        self.sums = sums_of(context, heads, self.results, (KEY_SUMS, VALUE_SUMS))
-        own = [context.thread_scratch(i, heads.element) for i in range(QUERY_NUMBERS + 1)]
-        self.keys, self.values, self.weights, self.gradients, self.line = own
+        (self.keys, self.values, *self.factors, self.line), copies = scratch.addresses(context, heads.element)
+        self.weights, self.gradients, self.key_rows, self.queries, self.shares, *copies = copies
+        self.left_queries, self.left_shares, *sums = copies
+        pairs = zip(self.results, sums, strict=True)
+        self.sums = [result if at is None else result.one_head(at) for result, at in pairs]
         self.finite, self.word, self.most = self.f.local(), self.f.local(), self.f.local()
 
     def begin_group(self, group: Value, item: Value) -> None:
         """Begin a head of keys and values: pack both, and set this item's sums of their gradients to 0."""
-        f, heads = self.f, self.heads
+        f, heads, products = self.f, self.heads, self.products
         k, v = self.k.of(group), self.v.of(group)
-        k = packed_rows(self.context, self.k, k, heads.keys, PACKED_KEYS)
-        write_panels(self.context, heads, k, heads.depth, self.keys)
-        write_panels(self.context, heads, v, heads.width, self.values)
+        products.write_right(f, k, heads.keys, heads.depth, self.key_rows)
+        products.write_columns(f, k, heads.depth, self.keys)
+        products.write_columns(f, v, heads.width, self.values)
         for to in self.sums:
-            zeros(f, to.of(item).at, heads.keys * to.size, heads.element.of(heads.lanes))
+            zeros(f, to.of(item).at, heads.keys * to.size, products.vector)
         if heads.leaves_out:
-            finite = are_finite(f, heads, [(x, heads.keys, size) for x, size in ((k, heads.depth), (v, heads.width))])
+            finite = self._are_finite([(k, heads.keys, heads.depth), (v, heads.keys, heads.width)])
             f.store(where(finite, f.index(1), 0), self.finite)
             for head in f.range(group * heads.of_group, (group + 1) * heads.of_group):
-                parts = [(x.of(f.index(head)), heads.queries, x.size) for x in (self.q, self.dy)]
-                f.store(where(are_finite(f, heads, parts), f.load(self.finite), 0), self.finite)
+                finite = self._are_finite([(x.of(f.index(head)), heads.queries, x.size) for x in (self.q, self.dy)])
+                f.store(where(finite, f.load(self.finite), 0), self.finite)
+
+    def _are_finite(self, parts: Sequence[tuple[Matrix, int, int]]) -> Value:
+        return are_finite(self.f, self.heads, [(self.products.elements(x), rows, size) for x, rows, size in parts])
 
     def end_group(self, group: Value) -> None:
         """End a head of keys and values: write its gradients, if they were summed apart from them."""
-        copy_sums(self.f, self.sums, self.results, group)
+        for source, result in zip(self.sums, self.results, strict=True):
+            if source is not result:
+                copy_rows(self.f, source.of(group), result.of(group), result.shape[2], result.size)
 
     def write(self, group: Value, head: Value, number: Index, item: Value) -> None:
         """Add the contributions of some blocks of queries, from a numbered one on, to all gradients."""
-        f, heads = self.f, self.heads
-        first = number * heads.rows
-        stop: Index = heads.queries
-        if heads.blocks > heads.together:
-            stop = minimum(heads.queries - f.index(first), heads.together * heads.rows)
-        q, dy = (
-            packed_rows(self.context, x, x.of(head).moved(first, 0), stop, scratch)
-            for x, scratch in ((self.q, PACKED_QUERIES), (self.dy, PACKED_GRADIENTS))
-        )
+        f, heads, products = self.f, self.heads, self.products
+        first, stop = number * heads.rows, products.batch_steps(f, number)
         f.store(f.index(0), self.most)
         for i in f.range(0, heads.together):
             at = f.index(number) + i
             with f.when(at < heads.blocks):
                 for block in blocks_of(self.context, heads, head, at):
-                    self._block(group, head, block, block.first - first, q, dy)
+                    self._block(group, head, block, f.index(i) * products.block_steps)
+        q, dy = (
+            products.right(x.of(head).moved(first, 0), x.size, copy)
+            for x, copy in ((self.q, self.queries), (self.dy, self.shares))
+        )
         dk, dv = (x.of(item) for x in self.sums)
+        weights, scores = self.factors
         for key in f.range(0, f.load(self.most) if heads.leaves_out else heads.keys, heads.panel):
             start: Index = 0
             if heads.leaves_out and heads.causal:
-                start = maximum(f.index(first_of_panel(heads, key)) - first, 0) // heads.rows * heads.rows
+                start = maximum(f.index(first_of_panel(heads, key)) - first, 0) // heads.rows * products.block_steps
                 start = where(f.load(self.finite).equal(1), start, 0)
-            for left, right, size, to in (
-                (self.weights, dy, heads.width, dv),
-                (self.gradients, q, heads.depth, dk),
-            ):
-                of_keys(self.context, heads, left, right, size, start, stop, key, to)
+            for left, right, size, to in ((weights, dy, heads.width, dv), (scores, q, heads.depth, dk)):
+                products.of_keys(f, left, right, size, start, stop, key, to)
 
-    def _block(self, group: Value, head: Value, block: Block, row: Index, q: Matrix, dy: Matrix) -> None:
-        """Compute the weights of a block and their gradients, from `row` on, and the gradients of its queries."""
-        f, heads = self.f, self.heads
+    def _block(self, group: Value, head: Value, block: Block, step: Value) -> None:
+        """Compute the weights of a block and their gradients, as factors from a step on, and its queries' gradients."""
+        f, heads, products, rows = self.f, self.heads, self.products, block.rows
         seen = seen_keys(self.context, heads, block, self.mask, self.finite, self.word)
-        p, dp = (x + row * heads.row for x in (self.weights, self.gradients))
-        q, dy, dq = q.moved(row, 0), dy.moved(row, 0), self.dq.of(head).moved(block.first, 0)
-        keys = packed(self.context, self.k, self.k.of(group), PACKED_KEYS)
+        factors = [x + step * heads.row for x in self.factors]
+        p, dp = (
+            factor if own is None else own for own, factor in zip((self.weights, self.gradients), factors, strict=True)
+        )
+        q, dy, dq = (x.of(head).moved(block.first, 0) for x in (self.q, self.dy, self.dq))
+        q = products.block_operand(f, q, rows, heads.depth, step, self.queries, self.left_queries)
+        dy = products.block_operand(f, dy, rows, heads.width, step, self.shares, self.left_shares)
         tensors = [self.q, self.k, self.v, self.dy, self.dq, *self.results]
         ahead = ahead_of(tensors, head, heads.of_group)
-        write_weights(self.context, heads, block, q, self.keys, self.mask, seen, p, self.line, ahead)
-        by_keys(self.context, heads, block.rows, dy, heads.width, self.values, seen, dp)
-        self._of_scores(p, dp, block.rows, computed(heads, seen, heads.wide))
+        write_weights(self.context, products, block, q, self.keys, self.mask, seen, p, self.line, ahead)
+        products.by_keys(f, rows, dy, self.values, heads.width, seen, dp)
+        self._of_scores(p, dp, factors, rows, computed(heads, seen, heads.wide))
 
         def stored(x: Value, i: Index, j: Index, count: int) -> None:
-            f.store(x, dq.moved(i, j).at, 0, count)
+            store_as(x, dq.moved(i, j).at, count)
 
-        over_keys(self.context, heads, block.rows, Matrix(dp, heads.row), keys, heads.depth, seen, stored)
+        keys = products.right(self.k.of(group), heads.depth, self.key_rows)
+        products.over_keys(f, rows, Matrix(dp, heads.row), keys, heads.depth, seen, stored)
         if heads.leaves_out:
             f.store(maximum(f.load(self.most), computed(heads, seen, heads.keys)), self.most)
 
-    def _of_scores(self, p: Value, dp: Value, rows: int, columns: Index) -> None:
-        """Turn powers into weights, and their gradient into that of the scores; both are 0 for hidden keys."""
+    def _of_scores(self, p: Value, dp: Value, factors: Sequence[Value], rows: int, columns: Index) -> None:
+        """Write factors: weights, and the gradients of scores from theirs; both are 0 for hidden keys."""
         whole = rows // ROWS_TOGETHER * ROWS_TOGETHER
         for i in self.f.range(0, whole, ROWS_TOGETHER):
-            self._of_rows(p, dp, i, ROWS_TOGETHER, columns)
+            self._of_rows(p, dp, factors, i, ROWS_TOGETHER, columns)
         if whole < rows:
-            self._of_rows(p, dp, whole, rows - whole, columns)
+            self._of_rows(p, dp, factors, whole, rows - whole, columns)
 
-    def _of_rows(self, p: Value, dp: Value, first: Index, count: int, columns: Index) -> None:
-        f, heads, lanes = self.f, self.heads, self.heads.lanes
+    def _of_rows(self, p: Value, dp: Value, factors: Sequence[Value], first: Index, count: int, columns: Index) -> None:
+        f, heads, lanes, each = self.f, self.heads, self.heads.lanes, self.products.elements_of_step
         indices = [(first + i) * heads.row for i in range(count)]
         totals = in_order(heads, sums_of_products(f, heads, p, dp, indices, columns))
-        factors = [f.load(self.line, first + i) for i in range(count)]
-        shares = [f.splat(total * factor, lanes) for total, factor in zip(totals, factors, strict=True)]
+        numbers = [f.load(self.line, first + i) for i in range(count)]
+        shares = [f.splat(total * number, lanes) for total, number in zip(totals, numbers, strict=True)]
+        steps = [(first if each == 1 else f.index(first) // each) + i for i in range(self.products.steps(count))]
+        places = [[x + step * heads.row for x in factors] for step in steps]
         for j in f.range(0, columns, lanes):
-            for at, factor, share in zip(indices, factors, shares, strict=True):
-                weight = f.load(p, at + j, lanes) * factor
-                f.store(weight, p, at + j)
-                f.store((f.load(dp, at + j, lanes) - share) * weight * heads.scale, dp, at + j)
+            for i, to in enumerate(places):
+                queries = range(i * each, min((i + 1) * each, count))
+                weights = [f.load(p, indices[k] + j, lanes) * numbers[k] for k in queries]
+                scores = [
+                    (f.load(dp, indices[k] + j, lanes) - shares[k]) * weight * heads.scale
+                    for k, weight in zip(queries, weights, strict=True)
+                ]
+                self.products.store_factors(f, weights, scores, to, [dp + indices[k] for k in queries], j)
         if heads.leaves_out:
             zero = f.constant(heads.element.of(lanes), 0)
             for j in f.range(columns, heads.wide, lanes):
-                for x, at in ((x, at) for x in (p, dp) for at in indices):
-                    f.store(zero, x, at + j)
+                for at in (at for to in places for at in to):
+                    f.store(zero, at, j)
 
 
-def sums_of(context: KernelContext, heads: Heads, results: Sequence[Rows], numbers: Sequence[int]) -> list[Rows]:
-    """Return the rows in which gradients are summed: results, or one head in scratch of the thread, by number.
-
-    Results with gaps between their rows, or of another type than the sums, are written when a head is complete.
-    """
-    return [
-        x.one_head(context.thread_scratch(number, heads.element)) if x.has_gaps or x.element != heads.element else x
-        for x, number in zip(results, numbers, strict=True)
-    ]
-
-
-def copy_sums(f: Function, sums: Sequence[Rows], results: Sequence[Rows], head: Value) -> None:
-    """Write the results of a head that were summed apart from them."""
-    for source, result in zip(sums, results, strict=True):
-        if source is not result:
-            copy_rows(f, source.of(head), result.of(head), result.shape[2], result.size)
-
-
-def layouts_of_parts(heads: Heads, parts: int) -> list[Layout]:
+def _layouts_of_parts(heads: Heads, parts: int) -> list[Layout]:
     """Return the layouts of the sums of parts, of gradients of keys and of values: heads of all parts, in order."""
     shapes = [(parts, heads.images * heads.groups, heads.keys, size) for size in (heads.depth, heads.width)]
     return [Layout(shape, row_major(shape)) for shape in shapes]
 
 
-def sum_of_parts(heads: Heads, place: ResultPlace, parts: int, number: int) -> KernelStep:
+def _sum_of_parts(heads: Heads, place: ResultPlace, parts: int, number: int) -> KernelStep:
     """Return the step that adds the sums of all parts, in order: those of keys or of values, by number."""
-    layout = layouts_of_parts(heads, parts)[number]
+    layout = _layouts_of_parts(heads, parts)[number]
     _, groups, keys, size = layout.shape
     if not place.offset and place.layout.is_plain:
         return reduction_step(heads.element, heads.lanes, groups * keys * size, parts, number, place.number)

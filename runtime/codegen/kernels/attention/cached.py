@@ -17,18 +17,14 @@ from prograd_proto import TensorType
 from runtime.codegen.ir import DTYPES, INT64, Index, Value
 from runtime.codegen.ir.words import convert, maximum, minimum, where
 from runtime.codegen.kernels.attention.heads import Block, Heads, heads_of, over_blocks
-from runtime.codegen.kernels.attention.panels import panels_of, write_panels
-from runtime.codegen.kernels.attention.products import by_keys, computed, over_keys
-from runtime.codegen.kernels.attention.rows import MemoryLayout, contiguous, copy_rows, own_places
+from runtime.codegen.kernels.attention.products import Products, computed
+from runtime.codegen.kernels.attention.rows import MemoryLayout, Scratch, contiguous, copy_rows, own_places
 from runtime.codegen.kernels.attention.weights import Softmax
 from runtime.codegen.kernels.indices import index_dtype
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.moves import Layout
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
-
-PANELS, WEIGHTS, QUERY_NUMBERS, LAST_KEYS, LAST_VALUES = range(5)
-"""Scratch of the thread: panels of keys, weights, a number for each query, and keys and values behind whole panels."""
 
 PANEL_VECTORS: Final = 12
 """Nominal vectors of which keys take a multiple, so that all panels are whole: tiles have 1, 2, 3, 4 or 6 vectors."""
@@ -54,18 +50,16 @@ def cached(
     assert most % heads.nominal_panel == most % heads.panel == 0, "all panels are whole"
     memory = MemoryLayout(layouts or contiguous(operands), own_places([(*rows.static_shape[:3], heads.width)]))
 
+    products, last = Products(heads), _up_to_multiple(heads.nominal_panel - 1 + new, heads.nominal_panel)
+    panels = products.columns_size(heads.depth)
+    scratch = Scratch((panels, heads.rows * heads.row, heads.rows, last * heads.depth, last * heads.width), ())
+
     def write(context: KernelContext, start: Value, stop: Value) -> None:
-        results = _Results(context, heads, memory, rows, new, window)
+        results = _Results(context, products, memory, scratch, rows, new, window)
         over_blocks(context, heads, start, stop, results.begin_group, results.write)
 
-    last = _up_to_multiple(heads.nominal_panel - 1 + new, heads.nominal_panel)
-    sizes = (
-        panels_of(heads, heads.depth), heads.rows * heads.row, heads.rows, last * heads.depth, last * heads.width,
-    )  # fmt: skip
     items = heads.images * heads.heads * heads.blocks
-    return KernelSteps(
-        (KernelStep(write, items, heads.cycles),), thread_scratch=tuple(size * heads.item for size in sizes)
-    )
+    return KernelSteps((KernelStep(write, items, heads.cycles),), thread_scratch=scratch.nbytes(heads.item))
 
 
 def _up_to_multiple(count: int, multiple: int) -> int:
@@ -73,10 +67,26 @@ def _up_to_multiple(count: int, multiple: int) -> int:
 
 
 class _Results:
+    """The results of a work item.
+
+    Attributes:
+        panels: panels of keys.
+        weights, line: weights of a block, and a number for each of its queries.
+        last_keys, last_values: keys and values behind whole panels.
+    """
+
     def __init__(
-        self, context: KernelContext, heads: Heads, memory: MemoryLayout, rows: TensorType, new: int, window: int
+        self,
+        context: KernelContext,
+        products: Products,
+        memory: MemoryLayout,
+        scratch: Scratch,
+        rows: TensorType,
+        new: int,
+        window: int,
     ) -> None:
-        self.context, self.heads, self.f, self.new, self.window = context, heads, context.f, new, window
+        self.context, self.products, self.heads, self.f = context, products, products.heads, context.f
+        self.new, self.window = new, window
         q, *operands, lengths = context.inputs
         assert q is not None, "it is no optional operand"
         assert lengths is not None, "it is no optional operand"
@@ -84,10 +94,8 @@ class _Results:
         self.k, self.v, self.keys, self.values = memory.operands_of(operands)
         [self.y] = memory.results_of(context.outputs)
         self.lengths = lengths
-        self.panels, self.weights, self.line, keys, values = (
-            context.thread_scratch(i, heads.element) for i in (PANELS, WEIGHTS, QUERY_NUMBERS, LAST_KEYS, LAST_VALUES)
-        )
-        self.last_keys, self.last_values = Matrix(keys, heads.depth), Matrix(values, heads.width)
+        (self.panels, self.weights, self.line, keys, values), _ = scratch.addresses(context, self.heads.element)
+        self.last_keys, self.last_values = Matrix(keys, self.heads.depth), Matrix(values, self.heads.width)
 
     def begin_group(self, group: Value) -> None:
         """Begin a group of heads: pack its keys, and copy the values behind whole panels."""
@@ -110,15 +118,15 @@ class _Results:
         heads, panel = self.heads, self.heads.nominal_panel
         for i in self.f.range(0, count, panel):
             at = self.panels + (self.f.index(to) + i) * heads.depth
-            write_panels(self.context, heads, source.moved(i, 0), heads.depth, at, panel)
+            self.products.write_columns(self.f, source.moved(i, 0), heads.depth, at, panel)
 
     def write(self, group: Value, block: Block) -> None:
         """Write the results of a block."""
-        f, heads = self.f, self.heads
+        f, heads, products = self.f, self.heads, self.products
         q, to = (x.of(group).moved(block.first, 0) for x in (self.q, self.y))
         first, length = self._cached(block.image)
         whole, seen = self._whole(length), length + self.new
-        by_keys(self.context, heads, block.rows, q, heads.depth, self.panels, seen, self.weights, scale=heads.scale)
+        products.by_keys(f, block.rows, q, self.panels, heads.depth, seen, self.weights, scale=heads.scale)
         columns = computed(heads, seen, heads.keys)
         _Seen(self.context, heads, block, columns, length, self.new, self.window).all_rows(self.weights, self.line)
 
@@ -130,9 +138,9 @@ class _Results:
             f.store((f.load(at, 0, heads.lanes, count) + x) * f.load(self.line, i), at, 0, count)
 
         weights, values = Matrix(self.weights, heads.row), self.values.of(group).moved(first, 0)
-        over_keys(self.context, heads, block.rows, weights, values, heads.width, whole, earlier)
+        products.over_keys(f, block.rows, weights, values, heads.width, whole, earlier)
         weights, values = weights.moved(0, whole), self.last_values
-        over_keys(self.context, heads, block.rows, weights, values, heads.width, columns - whole, all_of)
+        products.over_keys(f, block.rows, weights, values, heads.width, columns - whole, all_of)
 
     def _cached(self, text: Value) -> tuple[Index, Value]:
         """Return the first cached position of a text that a query sees, a panel's, and the number from it on."""

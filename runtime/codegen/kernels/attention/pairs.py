@@ -1,208 +1,142 @@
 """Products of attention of bfloat16: operands are words with pairs of neighbours along the depth.
 
 Scores and gradients of weights have pairs of elements of a query, key or value. Products with weights have pairs of
-keys, or pairs of queries of a block; the last one of an odd number is paired with 0.
+keys, or pairs of queries of a block; the last one of an odd number is paired with 0. Weights and gradients of scores
+are float32 in the softmax, and rounded as factors: as pairs of queries for the gradients of keys and values, and as
+pairs of keys for those of queries.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runtime.codegen.ir import Index, Value
-from runtime.codegen.ir.types import WIDENED_BFLOAT16
-from runtime.codegen.ir.words import convert, first, minimum, where
+from runtime.codegen.ir import UINT32, Function, Index, Value
+from runtime.codegen.ir.halves import narrowed
+from runtime.codegen.ir.types import BFLOAT16
+from runtime.codegen.ir.words import minimum, where
 from runtime.codegen.kernels.attention.heads import Heads
-from runtime.codegen.kernels.attention.products import Epilogue, computed, in_panel
-from runtime.codegen.kernels.attention.rows import copy_rows
-from runtime.codegen.kernels.attention.seen import are_finite
-from runtime.codegen.kernels.matmul import Matrix, PairedMatrix, in_tiles, words
-from runtime.codegen.kernels.matmul.packing import packed_left, packed_right
-from runtime.codegen.kernels.matmul.plan import MAX_CHAIN_DEPTH, tile_shape
-from runtime.codegen.kernels.matmul.tile import Sums, tile
-from runtime.codegen.kernels.split import in_blocks
-from runtime.codegen.kernels.steps import KernelContext
+from runtime.codegen.kernels.attention.products import Products
+from runtime.codegen.kernels.matmul import Matrix, Operand, PairedMatrix, packed_right, words
+from runtime.codegen.kernels.matmul.packing import packed_left
+from runtime.codegen.kernels.matmul.plan import tile_shape
+from runtime.codegen.kernels.pair_products import paired
 
 
-def pairs_of(size: int) -> int:
-    """Return the number of pairs of `size` elements."""
-    return -(-size // 2)
+def products_of(heads: Heads) -> Products:
+    """Return the products of heads of this type."""
+    return PairProducts(heads) if heads.of_pairs else Products(heads)
 
 
-def width_of(heads: Heads, size: int) -> int:
-    """Return the columns of panels of rows of `size` elements."""
-    return _row_tile(heads, size)[1] * heads.lanes
+class PairProducts(Products):
+    """The products of heads of bfloat16; sums, sizes and copies are those of words of float32."""
 
+    elements_of_step = 2
 
-def _row_tile(heads: Heads, size: int) -> tuple[int, int]:
-    return tile_shape(heads.target, heads.lanes, heads.rows, size, of_pairs=True)
+    def batch_steps(self, f: Function, number: Index) -> Index:
+        """Return the pairs of the queries of a batch of blocks; the last query of a block may have no neighbour."""
+        heads, half = self.heads, self.block_steps
+        blocks: Index = heads.blocks
+        if heads.blocks > heads.together:
+            blocks = minimum(heads.blocks - f.index(number), heads.together)
+        is_last = f.index(number) + blocks >= heads.blocks
+        return f.index(blocks) * half - where(is_last, f.index(half - self.steps(heads.last)), 0)
 
+    # Operands.
 
-def panels_of_rows(heads: Heads, pairs: int, size: int) -> int:
-    """Return the words of the panels of some pairs of rows of `size` elements."""
-    width = width_of(heads, size)
-    return -(-size // width) * width * pairs
+    def _along_columns(self, source: Matrix, depth: int) -> Operand:
+        return PairedMatrix(source, is_left=False, depth=depth)
 
+    def left_size(self, count: int, size: int, *, has_gaps: bool) -> int:
+        """Return the words of the copy of rows; contiguous rows of whole pairs are not copied."""
+        return count * self.steps(size) if size % 2 or has_gaps else 0
 
-def panels_of_keys(heads: Heads, size: int) -> int:
-    """Return the words of the panels of keys or values with `size` elements each."""
-    return -(-heads.keys // heads.panel) * heads.panel * pairs_of(size)
-
-
-def packed_size(count: int, size: int, has_gaps: bool) -> int:
-    """Return the words of copies of `count` rows of `size` elements; contiguous rows of whole pairs are not copied."""
-    return count * pairs_of(size) if size % 2 or has_gaps else 16
-
-
-def store_as(x: Value, to: Value, tail: int) -> None:
-    """Store the first `tail` lanes of a vector, rounded if the elements at the address are bfloat16."""
-    assert to.type.element is not None, "the address is a pointer"
-    to.function.store(convert(x, to.type.element), to, 0, tail)
-
-
-class PairProducts:
-    """The products of a head, whose operands are packed as words.
-
-    Attributes:
-        half: pairs of queries of a block.
-    """
-
-    def __init__(self, context: KernelContext, heads: Heads) -> None:
-        self.context, self.heads, self.f = context, heads, context.f
-        self.vector, self.half = heads.element.of(heads.lanes), pairs_of(heads.rows)
-
-    # Copies.
-
-    def key_panels(self, source: Matrix, size: int, to: Value) -> None:
-        """Pack the keys or values of a head as columns, with pairs of their `size` elements."""
-        heads, depth = self.heads, pairs_of(size)
-        transposed = Matrix(source.at, source.column, source.row)
-        right = PairedMatrix(transposed, is_left=False, depth=size)
-        packed_right(self.f, right, to, depth, heads.keys, heads.panel, depth, self.vector)
-
-    def row_panels(self, source: Matrix, count: int, size: int, to: Value, room: int, pair: Index = 0) -> None:
-        """Pack `count` rows of `size` elements, with pairs of rows, from a numbered pair on.
-
-        Each panel has room for `room` pairs.
-        """
-        right, width = PairedMatrix(source, is_left=False, depth=count), width_of(self.heads, size)
-        packed_right(self.f, right, to + pair * width, pairs_of(count), size, width, room, self.vector)
-
-    def left_rows(self, source: Matrix, count: int, size: int, to: Value) -> Matrix:
-        """Return `count` rows of `size` elements as words, with pairs of elements: as they are, or packed.
-
-        Tiles read rows many times, and rows with gaps fall into few cache sets and many pages.
-        """
-        if size % 2 == 0 and source.row == size:
+    def left(self, f: Function, source: Matrix, count: int, size: int, copy: Value | None) -> Matrix:
+        """Return rows as words, with pairs of elements."""
+        if copy is None:
             return words(source)
-        depth = pairs_of(size)
+        depth = self.steps(size)
         if size % 2 == 0 and source.row % 2 == 0:
-            copy = Matrix(to, depth)
-            copy_rows(self.f, words(source), copy, count, depth)
-            return copy
+            return self._copied(f, words(source), count, depth, copy)
         paired = PairedMatrix(source, is_left=True, depth=size)
-        return packed_left(self.f, paired, to, count, depth, (depth, 0), self.vector)
+        return packed_left(f, paired, copy, count, depth, (depth, 0), self.vector)
+
+    def _width(self, size: int) -> int:
+        """Return the columns of panels of rows of `size` elements."""
+        return self._shape(0, size)[1] * self.heads.lanes
+
+    def right_size(self, steps: int, size: int, *, has_gaps: bool) -> int:
+        """Return the words of panels of pairs of rows, which are always copies."""
+        return -(-size // self._width(size)) * self._width(size) * steps
+
+    def write_right(self, f: Function, source: Matrix, count: int, size: int, copy: Value | None) -> None:
+        """Pack all rows of a head in panels."""
+        self._write_panels(f, source, count, size, copy, self.steps(count))
+
+    def _write_panels(
+        self, f: Function, source: Matrix, count: int, size: int, copy: Value | None, room: int, pair: Index = 0
+    ) -> None:
+        """Pack `count` rows from a numbered pair on; each panel has room for `room` pairs."""
+        assert copy is not None, "panels are copies"
+        rows, width = self._along_columns(source, count), self._width(size)
+        packed_right(f, rows, copy + pair * width, self.steps(count), size, width, room, self.vector)
+
+    def right(self, source: Matrix, size: int, copy: Value | None) -> Matrix:
+        """Return the first of the panels."""
+        assert copy is not None, "panels are copies"
+        return Matrix(copy, self._width(size))
+
+    def block_left_size(self, size: int, *, has_gaps: bool) -> int:
+        """Return the words of the left operand, which differ from those of the right one."""
+        return self.left_size(self.heads.rows, size, has_gaps=has_gaps)
+
+    def block_operand(
+        self, f: Function, source: Matrix, count: int, size: int, step: Value, right: Value | None, left: Value | None
+    ) -> Matrix:
+        """Pack rows of a block in panels that have room for a batch, and return them as words."""
+        self._write_panels(f, source, count, size, right, self.heads.together * self.block_steps, step)
+        return self.left(f, source, count, size, left)
+
+    def elements(self, source: Matrix) -> Matrix:
+        """Return rows whose elements are widened as they are read."""
+        return source.widened
+
+    # Factors of the gradients.
+
+    @property
+    def block_scores_size(self) -> int:
+        """Size of the weights of a block, or of their gradients, which are float32."""
+        return self.heads.rows * self.heads.row
+
+    def store_factors(
+        self,
+        f: Function,
+        weights: Sequence[Value],
+        scores: Sequence[Value],
+        to: Sequence[Value],
+        gradients: Sequence[Value],
+        j: Index,
+    ) -> None:
+        """Store pairs of queries, and the gradients of scores, rounded, as pairs of keys."""
+        rounded = [[narrowed(x, BFLOAT16) for x in found] for found in (weights, scores)]
+        for score, at in zip(rounded[1], gradients, strict=True):
+            f.store(score, f.cast(at, BFLOAT16), j)
+        for found, at in zip(rounded, to, strict=True):
+            f.store(_paired(found), at, j)
 
     # Products.
 
-    def by_keys(
-        self,
-        rows: int,
-        left: Matrix,
-        panels: Value,
-        size: int,
-        seen: Index,
-        to: Value,
-        *,
-        scale: float = 1.0,
-        beyond: float = 0.0,
-    ) -> None:
-        """Write the products of rows of words with panels of keys or values; lanes after the last key are `beyond`."""
-        f, heads, depth = self.f, self.heads, pairs_of(size)
-        whole = heads.keys // heads.panel * heads.panel
+    def _steps_of(self, size: Value) -> Value:
+        return (size + 1) // 2
 
-        def columns(j: Index, count: int) -> None:
-            right = Matrix(panels + j * depth, heads.panel)
-            for i, height in in_tiles(f, rows, heads.score_tile[0]):
-                sums = self._tile(left.moved(i, 0), right, height, -(-count // heads.lanes) * heads.lanes, depth, depth)
-                self._store(sums, to + ((f.index(i) * heads.row) + j), count, scale, beyond)
+    def _shape(self, m: int, n: int) -> tuple[int, int]:
+        """Return the rows and vectors of a tile, which depend on those of a block: panels are as wide."""
+        return tile_shape(self.heads.target, self.heads.lanes, self.heads.rows, n, of_pairs=True)
 
-        for j in f.range(0, whole if isinstance(seen, int) else minimum(seen, whole), heads.panel):
-            columns(j, heads.panel)
-        if whole == heads.keys:
-            return
-        if isinstance(seen, int):
-            columns(whole, heads.keys - whole)
-            return
-        with f.when(seen > whole):
-            columns(whole, heads.keys - whole)
+    def _block_of_columns(self, f: Function, right: Matrix, j: Index, most: int) -> Matrix:
+        return Matrix(right.at + f.index(j) * most, right.row)
 
-    def _store(self, sums: Sums, to: Value, count: int, scale: float, beyond: float) -> None:
-        """Store the scores of a tile with `count` keys, up to the end of a nominal vector."""
-        f, heads, lanes = self.f, self.heads, self.heads.lanes
-        nothing = f.constant(self.vector, beyond)
-        for r, row in enumerate(sums):
-            for c in range(0, -(-count // heads.sum_lanes) * heads.sum_lanes, lanes):
-                x = row[c // lanes] * scale if c < count else nothing
-                tail = count - c
-                x = x if tail >= lanes or tail <= 0 else where(first(x, tail), x, beyond)
-                f.store(x, to, r * heads.row + c)
 
-    def over_keys(self, rows: int, left: Matrix, panels: Value, size: int, seen: Index, epilogue: Epilogue) -> None:
-        """Compute the products of weights, or of gradients of scores, with a row of `size` elements for each key."""
-        keys = computed(self.heads, seen, self.heads.keys)
-        depth = pairs_of(keys) if isinstance(keys, int) else (keys + 1) // 2
-        most = pairs_of(self.heads.keys)
-        self._product(rows, size, left, panels, most, depth, epilogue)
-
-    def of_keys(self, left: Value, panels: Value, size: int, start: Index, stop: Index, key: Index, to: Matrix) -> None:
-        """Add to the rows of a panel of keys the products of weights and rows of queries, from pair `start` to `stop`.
-
-        `to` begins at the row of the first key.
-        """
-        f, heads = self.f, self.heads
-        most = heads.together * self.half
-
-        def add(count: int) -> None:
-            def epilogue(x: Value, i: Index, j: Index, tail: int) -> None:
-                at = to.moved(key + i, j).at
-                f.store(f.load(at, 0, heads.lanes, tail) + x, at, 0, tail)
-
-            weights = Matrix(left + (start * heads.row + key), 1, heads.row)
-            moved = panels + start * width_of(heads, size)
-            self._product(count, size, weights, moved, most, stop - start, epilogue)
-
-        in_panel(f, heads, key, add)
-
-    def _product(
-        self, m: int, n: int, left: Matrix, panels: Value, most: int, depth: Index, epilogue: Epilogue
-    ) -> None:
-        """Compute a product of m rows and n columns in panels, with a depth of at most `most` pairs."""
-        f, lanes = self.f, self.heads.lanes
-        height, width = _row_tile(self.heads, n)[0], width_of(self.heads, n)
-        for j, columns in in_blocks(f, n, width):
-            right = Matrix(panels + f.index(j) * most, width)
-            for i, size in in_tiles(f, m, height):
-                sums = self._tile(left.moved(i, 0), right, size, columns, depth, most)
-                for r, line in enumerate(sums):
-                    for c, x in enumerate(line):
-                        epilogue(x, i + r, j + c * lanes, min(lanes, columns - c * lanes))
-
-    def _tile(self, left: Matrix, right: Matrix, rows: int, columns: int, depth: Index, most: int) -> Sums:
-        """Return the sums of a tile; blocks of the depth are added in order."""
-        f, vector, lanes = self.f, self.vector, self.heads.lanes
-        if most <= MAX_CHAIN_DEPTH:
-            is_known = isinstance(depth, int)
-            return tile(f, left, right, rows, columns, vector, depth, has_whole_block=is_known, of_pairs=True)
-        across = -(-columns // lanes)
-        loop = f.loop(0, depth, MAX_CHAIN_DEPTH, [f.constant(vector, 0)] * (rows * across))
-        for p, totals in loop:
-            part = minimum(f.index(depth) - p, MAX_CHAIN_DEPTH)
-            a, b = left.moved(0, p), right.moved(p, 0)
-            sums = tile(f, a, b, rows, columns, vector, part, has_whole_block=False, of_pairs=True)
-            loop.carry([x + y for x, y in zip(totals, (x for row in sums for x in row), strict=True)])
-        return [loop.results[r * across : (r + 1) * across] for r in range(rows)]
-
-    def are_finite(self, parts: Sequence[tuple[Matrix, int, int]]) -> Value:
-        """Return True, as a scalar, if all elements of some parts are finite; a part is a matrix with its sizes."""
-        read = [(Matrix(self.f.cast(x.at, WIDENED_BFLOAT16), x.row), rows, columns) for x, rows, columns in parts]
-        return are_finite(self.f, self.heads, read)
+def _paired(elements: Sequence[Value]) -> Value:
+    """Return words with two elements of bfloat16; the second one is 0 if there is one element."""
+    nothing = elements[0].function.constant(UINT32, 0) if len(elements) == 1 else None
+    return paired(elements[0], elements[-1], nothing)

@@ -121,6 +121,30 @@ class AheadRows(NamedTuple):
                 at.function.prefetch(at, j, 2)
 
 
+class Scratch(NamedTuple):
+    """The sizes of scratch of the thread, in elements.
+
+    Attributes:
+        needed: those that all layouts of operands need.
+        copies: those of copies, which are 0 for operands that are read where they are.
+    """
+
+    needed: Sequence[int]
+    copies: Sequence[int]
+
+    def nbytes(self, item: int) -> tuple[int, ...]:
+        """Return the sizes in bytes, if an element has `item` bytes."""
+        return tuple(size * item for size in (*self.needed, *self.copies))
+
+    def addresses(self, context: KernelContext, element: Type) -> tuple[list[Value], list[Value | None]]:
+        """Return the addresses, None for copies of size 0."""
+        count = len(self.needed)
+        copies = (
+            context.thread_scratch(number, element) if size else None for number, size in enumerate(self.copies, count)
+        )
+        return [context.thread_scratch(number, element) for number in range(count)], list(copies)
+
+
 def has_gaps(shape: Sequence[int], strides: Sequence[int]) -> bool:
     """Return True if the rows of a head are not contiguous."""
     return shape[2] > 1 and strides[2] != shape[3]
@@ -159,24 +183,6 @@ def ahead_of(tensors: Sequence[Rows], head: Value, of_group: int) -> list[AheadR
             following = head + 1 if x.shape[1] == most else (head + 1) // of_group
             ahead.append(AheadRows(x.of(following), x.size, CACHE_LINE_BYTES * 8 // x.element.bits))
     return ahead
-
-
-def packed(context: KernelContext, tensor: Rows, rows: Matrix, number: int) -> Matrix:
-    """Return the copy of rows of a tensor in this scratch of the thread, or the rows if they have no gaps."""
-    if not tensor.has_gaps:
-        return rows
-    return Matrix(context.thread_scratch(number, tensor.element), tensor.size)
-
-
-def packed_rows(context: KernelContext, tensor: Rows, rows: Matrix, count: Index, number: int) -> Matrix:
-    """Return `count` rows of a tensor without gaps: copies in this scratch of the thread, unless they have none.
-
-    Tiles read rows many times, and rows with gaps fall into few cache sets and many pages.
-    """
-    copy, f = packed(context, tensor, rows, number), context.f
-    if tensor.has_gaps:
-        copy_rows(f, rows, copy, count, tensor.size)
-    return copy
 
 
 def copy_rows(f: Function, source: Matrix, to: Matrix, count: Index, size: int) -> None:

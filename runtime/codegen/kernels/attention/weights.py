@@ -16,7 +16,7 @@ from runtime.codegen.ir.halves import narrowed
 from runtime.codegen.ir.types import BFLOAT16
 from runtime.codegen.ir.words import across, convert, maximum, minimum, where
 from runtime.codegen.kernels.attention.heads import Block, Heads
-from runtime.codegen.kernels.attention.products import by_keys, computed
+from runtime.codegen.kernels.attention.products import Products, computed
 from runtime.codegen.kernels.attention.rows import AheadRows
 from runtime.codegen.kernels.indices import index_dtype
 from runtime.codegen.kernels.matmul import Matrix
@@ -37,7 +37,7 @@ ROWS_TOGETHER: Final = 4
 
 def write_weights(
     context: KernelContext,
-    heads: Heads,
+    products: Products,
     block: Block,
     q: Matrix,
     panels: Value,
@@ -46,13 +46,18 @@ def write_weights(
     to: Value,
     line: Value,
     ahead: Sequence[AheadRows] = (),
+    *,
+    rounds: bool = False,
 ) -> None:
     """Write the powers of a block and the factors of its queries; `q` begins at its first query.
 
-    Meanwhile, rows of the next head are prefetched: the rows of `ahead` with the numbers of the queries.
+    Meanwhile, rows of the next head are prefetched: the rows of `ahead` with the numbers of the queries. `rounds` is
+    that of `Softmax`.
     """
-    by_keys(context, heads, block.rows, q, heads.depth, panels, seen, to, scale=heads.scale, beyond=-inf)
-    Softmax(context, heads, block, mask, computed(heads, seen, heads.wide)).all_rows(to, line, ahead)
+    f, heads = context.f, products.heads
+    products.by_keys(f, block.rows, q, panels, heads.depth, seen, to, scale=heads.scale, beyond=-inf)
+    columns = computed(heads, seen, heads.wide)
+    Softmax(context, heads, block, mask, columns, rounds=rounds).all_rows(to, line, ahead)
 
 
 def in_order(heads: Heads, sums: Sequence[Value]) -> list[Value]:
