@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast
 
 from prograd_proto import Attribute, TensorType
 from prograd_proto import program_pb2 as pb
@@ -27,31 +27,41 @@ OPS: Final = cast("dict[str, Op[..., Any]]", CALLED)
 """All operators by name."""
 
 
+class OpFacts(TypedDict, total=False):
+    """The facts that a declaration may state of an operator besides its types.
+
+    Attributes:
+        differentiable: False declares that no gradient flows through any input or output.
+        no_gradient: inputs and outputs through which no gradient flows.
+        random: the op draws random numbers from a stream of its own.
+        version: version of the meaning of a plugin's operator; that of others is in `prograd_proto.result_types`.
+        namespace: name of the plugin that declares the operator; the op type begins with it and a dot.
+        halves: the op of a plugin accepts and returns 16-bit floats too; those of others say so with their rule.
+    """
+
+    differentiable: bool
+    no_gradient: tuple[str, ...]
+    random: bool
+    version: int
+    namespace: str
+    halves: bool
+
+
 class Op(Generic[P, R]):
     """An operator: its signature and its rules. A call appends an op to a block."""
 
-    def __init__(
-        self,
-        infer: Callable[P, Any],
-        outputs: tuple[str, ...],
-        *,
-        differentiable: bool,
-        no_gradient: tuple[str, ...],
-        random: bool,
-        version: int,
-        namespace: str,
-        halves: bool = False,
-    ) -> None:
+    def __init__(self, infer: Callable[P, Any], outputs: tuple[str, ...], **facts: Unpack[OpFacts]) -> None:
+        namespace, version = facts.get("namespace", ""), facts.get("version", 1)
         self.name = f"{namespace}.{infer.__name__}" if namespace else infer.__name__
         self.infer = infer
         rule = RULES.get(self.name)
         self.types = self._own_types if rule is None else rule.results
         self.signature: Signature = read_signature(infer, outputs)
-        self.differentiable = differentiable
-        self.no_gradient = frozenset(no_gradient)
-        self.random = random
+        self.differentiable = facts.get("differentiable", True)
+        self.no_gradient = frozenset(facts.get("no_gradient", ()))
+        self.random = facts.get("random", False)
         self.version = version if rule is None else rule.version
-        self.halves = halves if rule is None else rule.halves
+        self.halves = facts.get("halves", False) if rule is None else rule.halves
         self.written_rule: Callable[..., dict[str, Attribute]] | None = None
         self.gradient_rule: Callable[..., Any] | None = None
         self.inference_rule: Callable[..., Any] | None = None
@@ -63,6 +73,8 @@ class Op(Generic[P, R]):
             raise OpError(f"operator {self.name!r} is declared twice")
         if namespace and not namespace.isidentifier():
             raise OpError(f"{infer.__name__}: the namespace {namespace!r} is no Python name")
+        if unknown := facts.keys() - OpFacts.__annotations__.keys():
+            raise TypeError(f"op() got an unexpected keyword argument {min(unknown)!r}")
         taken = names & {f"d{name}" for name in self.signature.outputs}
         if taken:
             raise OpError(f"{self.name}: a rule could not tell {sorted(taken)} from the gradient of an output")
