@@ -30,6 +30,7 @@ from prograd_proto import TensorType  # noqa: E402 - likewise
 from runtime.codegen import math  # noqa: E402 - likewise
 from runtime.codegen.ir import FLOAT32, FLOAT64, Function, Index, Module, Value, pointer  # noqa: E402 - likewise
 from runtime.codegen.kernels.matmul import Matrix, plan_product, product, stored  # noqa: E402 - likewise
+from runtime.codegen.kernels.op_types import OpTypes  # noqa: E402 - likewise
 from runtime.codegen.kernels.reduction import LARGEST, SUM, along_row  # noqa: E402 - likewise
 from runtime.codegen.machine import Target, target  # noqa: E402 - likewise
 from runtime.codegen.rules import RULES, CustomKernel, KernelContext  # noqa: E402 - likewise
@@ -172,7 +173,7 @@ def convolution(of: Target, name: str, shapes: Sequence[tuple[int, ...]], attrib
     form = RULES[name]
     assert isinstance(form, CustomKernel), f"{name} has loops of its own"
     types = [TensorType("float32", shape) for shape in shapes]
-    stages = form.plan(of, types[:-1], types[-1:], attributes)
+    stages = form.plan(of, OpTypes(types[:-1], types[-1:], attributes))
     arrays = [array("float32", prod(type.static_shape)) for type in types]
     arrays += [array("float32", -(-size // 4)) for size in (*stages.shared_scratch, *stages.thread_scratch)]
     module = Module(of)

@@ -18,9 +18,8 @@ def evaluations(target: Target, kernel: GroupKernel) -> int | None:
     """Return the number of times that a group computes each element of its computed operand; None if it cannot."""
     node = kernel.group.nodes[0]
     if isinstance(node.rule, CustomKernel):
-        inputs, outputs = ([kernel.types[x] for x in names if x] for names in (node.inputs, node.outputs))
         can_make = node.rule.plan_with_prologue
-        return 1 if can_make and can_make(target, inputs, outputs, node.attributes) else None
+        return 1 if can_make and can_make(target, node.op_types(kernel.types)) else None
     shape = product_shape(kernel)
     number = shape.computed.index(True)
     columns = kernel.types[kernel.group.prologue[-1].outputs[0]].static_shape[-1]

@@ -63,15 +63,14 @@ def _steps_of(target: Target, kernel: GroupKernel) -> KernelSteps:
 
 
 def _custom(target: Target, kernel: GroupKernel, node: Node, rule: CustomKernel) -> KernelSteps:
-    inputs = [kernel.types[name] if name else None for name in node.inputs]
-    outputs = [kernel.types[name] for name in node.outputs]
+    op = node.op_types(kernel.types)
     if not kernel.group.prologue:
         if rule.strided is not None:
             layouts = [kernel.layout(name) if name else None for name in node.inputs]
-            return rule.strided.plan(target, inputs, outputs, node.attributes, layouts)
-        return rule.plan(target, inputs, outputs, node.attributes)
+            return rule.strided.plan(target, op, layouts)
+        return rule.plan(target, op)
     assert rule.plan_with_prologue is not None, f"{node.op.type} makes no operand"
-    steps = rule.plan_with_prologue(target, [type for type in inputs if type], outputs, node.attributes)
+    steps = rule.plan_with_prologue(target, op)
     assert steps is not None, f"{node.op.type} makes no operand of these types"
     return with_prologue(kernel, steps)
 

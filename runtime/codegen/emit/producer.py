@@ -78,9 +78,9 @@ class _RowsAlone(NamedTuple):
 
     @classmethod
     def of(cls, context: KernelContext, kernel: GroupKernel, node: Node) -> _RowsAlone:
-        reader, types = reader_of(node, kernel.types), [kernel.types[name] for name in node.inputs]
+        reader = reader_of(node, kernel.types)
         assert reader is not None, f"rows of {node.op.type} cannot be read alone"
-        given = context, types, [context.addresses[name] for name in node.inputs], node.attributes
+        given = context, node.op_types(kernel.types), [context.addresses[name] for name in node.inputs]
         read, prepare = reader.reader(*given), reader.few_rows
 
         def few(row: Index, count: int) -> Read:

@@ -12,6 +12,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis
 from runtime.codegen.groups.view import View
 from runtime.codegen.kernels.conv.plan import ConvShape
+from runtime.codegen.kernels.op_types import OpTypes
 from runtime.codegen.rules import CustomKernel, Rule
 from runtime.codegen.rules.conv import shape_of
 
@@ -51,6 +52,11 @@ class Node(NamedTuple):
         joined = self.rule.joined if isinstance(self.rule, CustomKernel) else ()
         what = f"{self.op.type}.{self.part_name}" if self.part_name else self.op.type
         return f"{what} with {', '.join(joined)}" if joined else what
+
+    def op_types(self, types: Mapping[str, TensorType]) -> OpTypes:
+        """Return what the plan of its kernel sees, given the types of all tensors."""
+        inputs = [types[name] if name else None for name in self.inputs]
+        return OpTypes(inputs, [types[name] for name in self.outputs], self.attributes)
 
 
 @dataclass(frozen=True)

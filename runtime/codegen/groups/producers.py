@@ -61,7 +61,7 @@ def can_produce(
 def reader_of(node: Node, types: Mapping[str, TensorType]) -> RowReader | None:
     """Return how vectors of the rows of a node's result are computed alone, if they can be."""
     reader = node.rule.row_reader if isinstance(node.rule, CustomKernel) else None
-    applies = reader is not None and reader.applies([types[x] for x in node.inputs], node.attributes)
+    applies = reader is not None and reader.applies(node.op_types(types))
     return reader if applies else None
 
 

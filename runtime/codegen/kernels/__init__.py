@@ -1,13 +1,14 @@
 """Kernels: loops for results that are not computed element by element.
 
 steps       the contract of a kernel: steps, one after the other, each with work items that threads share
+op_types    types and attributes of an op, from which steps are planned
 split       totals in blocks or parts
 nest        loops over a domain, and the strides of operands along it
 indices     indices of elements in a result
 registers   elements in registers and in memory
 reduction   reductions along rows and down columns, in a fixed tree
 moments     sums and squared deviations down rows, in one pass
-depth       the depth of a product as loops, and the vectors of a row of its right operand
+depth       the operands of a tile, and the depth of a product as loops
 pair_products pairs of bfloat16 as words, and the mode in which their products are added
 pair_chains tiles of products of pairs by vector instructions
 matrix_tiles the same tiles by AMX

@@ -1,10 +1,10 @@
 """The contract of a kernel: kernel steps, one after the other, each with work items that threads compute in any order.
 
-    def planned(target, inputs, outputs, attributes):
+    def planned(target, op):
         def rows(context: KernelContext, start: Value, stop: Value) -> None:
             for row in context.f.range(start, stop):
                 ...                                     # from context.inputs to context.outputs
-        return KernelSteps((KernelStep(rows, work_items=inputs[0].static_shape[0], cost=...),))
+        return KernelSteps((KernelStep(rows, work_items=op.operand(0).static_shape[0], cost=...),))
 
 A work item writes no bytes that another item of its step reads or writes, so no result depends on which thread computes
 it. A step begins when all work items of the step before are done. Shared scratch holds results for later steps; scratch

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from math import pi, prod, sqrt
-from typing import Any
 
-from prograd_proto import TensorType
 from runtime.codegen import math
 from runtime.codegen.costs import GATED_ELEMENT_CYCLES
 from runtime.codegen.ir import DTYPES, Index, Value
 from runtime.codegen.ir.words import absolute, maximum, minimum, where
 from runtime.codegen.kernels.nest import along
+from runtime.codegen.kernels.op_types import OpTypes
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
 from runtime.codegen.rules.rule import FLOAT_DTYPES, RULES, CustomKernel, of_one, of_two, pointwise
@@ -76,12 +74,10 @@ def threshold(x: Value, *, threshold: float, value: float) -> Value:
     return where(x <= threshold, value, x)
 
 
-def glu(
-    target: Target, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> KernelSteps:
+def glu(target: Target, op: OpTypes) -> KernelSteps:
     """Return the first half of each block of rows times the sigmoid of the second; a work item is a block."""
-    [y] = outputs
-    element, axis = DTYPES[y.dtype], attributes["axis"] % y.rank
+    [y] = op.outputs
+    element, axis = DTYPES[y.dtype], op.attributes["axis"] % y.rank
     items, half = prod(y.static_shape[:axis]), prod(y.static_shape[axis:])
 
     def write(context: KernelContext, start: Value, stop: Value) -> None:

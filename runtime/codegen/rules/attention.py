@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
-from prograd_proto import TensorType
 from runtime.codegen.kernels.attention import ResultPlace, backward, cached, can_read, forward
 from runtime.codegen.kernels.moves import Layout
+from runtime.codegen.kernels.op_types import OpTypes
 from runtime.codegen.kernels.steps import KernelSteps
 from runtime.codegen.machine import Target
 from runtime.codegen.rules.rule import FLOAT_DTYPES, RULES, CustomKernel, StridedPlan
@@ -48,15 +48,9 @@ def attention_rule(
 def _strided(plan: Callable[..., KernelSteps], operands: range, *more: Sequence[ResultPlace]) -> StridedPlan:
     """Return the plan that reads the operands of these numbers by strides; `more` is what `plan` takes behind them."""
 
-    def strided(
-        target: Target,
-        inputs: Sequence[TensorType | None],
-        outputs: Sequence[TensorType],
-        attributes: Mapping[str, Any],
-        layouts: Sequence[Layout | None],
-    ) -> KernelSteps:
+    def strided(target: Target, op: OpTypes, layouts: Sequence[Layout | None]) -> KernelSteps:
         given = [layout for layout in layouts[operands.start : operands.stop] if layout is not None]
-        return plan(target, inputs, outputs, attributes, given, *more)
+        return plan(target, op, given, *more)
 
     def reads(number: int, layout: Layout) -> bool:
         return number in operands and can_read(layout)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from prograd_proto import TensorType
@@ -28,29 +28,24 @@ from runtime.codegen.kernels.conv.variants import (
     convolution_variant,
     filter_gradient_variant,
 )
+from runtime.codegen.kernels.op_types import OpTypes
 from runtime.codegen.kernels.steps import KernelSteps
 from runtime.codegen.machine import Target
 from runtime.codegen.rules.rule import FLOAT_DTYPES, RULES, CustomKernel
 
-Types = Sequence[TensorType | None]
 
-
-def convolution(
-    target: Target, inputs: Types, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> KernelSteps:
+def convolution(target: Target, op: OpTypes) -> KernelSteps:
     """Return the steps of a convolution."""
-    x, w = (_there(type) for type in inputs)
+    x, w = op.present
     if x.dtype == "bfloat16":
-        return _of_bfloat16(bfloat16_variant(target, shape_of(x, w, outputs[0], attributes)))
-    return convolution_variant(target, DTYPES[x.dtype], shape_of(x, w, outputs[0], attributes)).steps()
+        return _of_bfloat16(bfloat16_variant(target, shape_of(x, w, op.outputs[0], op.attributes)))
+    return convolution_variant(target, DTYPES[x.dtype], shape_of(x, w, op.outputs[0], op.attributes)).steps()
 
 
-def convolution_with_prologue(
-    target: Target, inputs: Sequence[TensorType], outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> KernelSteps | None:
+def convolution_with_prologue(target: Target, op: OpTypes) -> KernelSteps | None:
     """Return the steps of a convolution that computes its image as it copies it; None if its variant cannot do so."""
-    x, w = inputs
-    shape = shape_of(x, w, outputs[0], attributes)
+    x, w = op.present
+    shape = shape_of(x, w, op.outputs[0], op.attributes)
     if x.dtype == "bfloat16":
         found = bfloat16_variant(target, shape)
         if isinstance(found, DirectOfPairs):
@@ -75,35 +70,30 @@ def _of_bfloat16(found: DirectOfPairs | Variant) -> KernelSteps:
     return found.steps() if isinstance(found, DirectOfPairs) else with_widened_operands(found.steps())
 
 
-def input_gradient(
-    target: Target, inputs: Types, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> KernelSteps:
+def input_gradient(target: Target, op: OpTypes) -> KernelSteps:
     """Return the steps of the gradient of the input: a convolution of dy with the flipped filter."""
-    dy, w = (_there(type) for type in inputs)
-    shape = shape_of(dy, w, outputs[0], attributes, is_gradient=True)
+    dy, w = op.present
+    shape = shape_of(dy, w, op.outputs[0], op.attributes, is_gradient=True)
     if dy.dtype == "bfloat16":
         return _of_bfloat16(bfloat16_variant(target, shape))
     return convolution_variant(target, DTYPES[dy.dtype], shape).steps()
 
 
-def filter_gradient(
-    target: Target, inputs: Types, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> KernelSteps:
+def filter_gradient(target: Target, op: OpTypes) -> KernelSteps:
     """Return the steps of the gradient of the filter."""
-    x, dy = (_there(type) for type in inputs)
-    shape = filter_gradient_of(target, x, dy, outputs[0], attributes)
+    x, dy = op.present
+    shape = filter_gradient_of(target, x, dy, op.outputs[0], op.attributes)
     if x.dtype != "bfloat16":
         return filter_gradient_variant(target, shape).steps()
     found = bfloat16_filter_variant(target, shape)
     return found.steps() if isinstance(found, FilterGradientOfPairs) else with_widened_operands(found.steps())
 
 
-def filter_gradient_with_prologue(
-    target: Target, inputs: Sequence[TensorType], outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> KernelSteps | None:
+def filter_gradient_with_prologue(target: Target, op: OpTypes) -> KernelSteps | None:
     """Return the steps of a filter's gradient that computes the image while it copies it; None if it cannot."""
-    shape = filter_gradient_of(target, inputs[0], inputs[1], outputs[0], attributes)
-    is_narrow = inputs[0].dtype == "bfloat16"
+    x, dy = op.present
+    shape = filter_gradient_of(target, x, dy, op.outputs[0], op.attributes)
+    is_narrow = x.dtype == "bfloat16"
     found = (bfloat16_filter_variant if is_narrow else filter_gradient_variant)(target, shape)
     takes_prologue = isinstance(found, FilterGradient1x1) or (
         isinstance(found, OneChannelFilterGradient) and shape.wide == 1
@@ -152,11 +142,6 @@ def shape_of(
         axes, window = axes[::-1], window[::-1]
     wide = result.static_shape[3] // groups
     return ConvShape(n, axes[0], axes[1], groups, channels // groups, wide, (window[0], window[1]), is_gradient)
-
-
-def _there(type: TensorType | None) -> TensorType:
-    assert type is not None, "a convolution has no absent operands"
-    return type
 
 
 FACTOR_DTYPES: Final = FLOAT_DTYPES | {"bfloat16"}

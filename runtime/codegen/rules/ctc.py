@@ -6,15 +6,15 @@ beyond a row's labels and steps beyond its length are left out. The states are p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import inf, nan
 from typing import Any, Final
 
-from prograd_proto import TensorType
 from runtime.codegen import math
 from runtime.codegen.costs import CTC_VECTOR_CYCLES
 from runtime.codegen.ir import DTYPES, FLOAT64, INT64, UINT64, Index, Type, Value
 from runtime.codegen.ir.words import across, bits, convert, is_nan, maximum, where
+from runtime.codegen.kernels.op_types import OpTypes
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
 from runtime.codegen.rules.rule import RULES, CustomKernel
@@ -31,22 +31,17 @@ LOWEST_FINITE: Final = {32: -3.4028234663852886e38, 64: -1.7976931348623157e308}
 """The lower bound on the maximum that is subtracted from a row; without it, a row of -inf would become NaN."""
 
 
-Types = Sequence[TensorType | None]
-
-
-def ctc(target: Target, inputs: Types, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> KernelSteps:
+def ctc(target: Target, op: OpTypes) -> KernelSteps:
     """Return the kernel steps of the loss of each row."""
 
     def row(lattice: _Lattice, number: Value) -> None:
         scale = lattice.forward(is_kept=False)
         lattice.f.store(lattice.loss(scale), lattice.context.outputs[0], number)
 
-    return _steps(target, inputs, attributes["blank"], [0, 1, 2, 3], row, is_gradient=False)
+    return _steps(target, op, [0, 1, 2, 3], row, is_gradient=False)
 
 
-def ctc_gradient(
-    target: Target, inputs: Types, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> KernelSteps:
+def ctc_gradient(target: Target, op: OpTypes) -> KernelSteps:
     """Return the kernel steps of the gradient: -dy times the probability of each class at each step."""
 
     def row(lattice: _Lattice, number: Value) -> None:
@@ -55,13 +50,11 @@ def ctc_gradient(
         assert dy is not None, "it is read"
         lattice.backward(lattice.f.load(dy, number))
 
-    return _steps(target, inputs, attributes["blank"], [0, 1, 3, 4], row, is_gradient=True)
+    return _steps(target, op, [0, 1, 3, 4], row, is_gradient=True)
 
 
-def _steps(target: Target, inputs: Types, blank: int, order: Sequence[int], row: Any, is_gradient: bool) -> KernelSteps:
-    x, labels = inputs[0], inputs[1]
-    assert x is not None, "there are logarithms"
-    assert labels is not None, "there are labels"
+def _steps(target: Target, op: OpTypes, order: Sequence[int], row: Any, is_gradient: bool) -> KernelSteps:
+    x, labels, blank = op.operand(0), op.operand(1), op.attributes["blank"]
     element, rows = DTYPES[x.dtype], x.static_shape[0]
     lanes = target.nominal.lanes(element.bits)  # narrower registers hold parts of these vectors
     sizes = (*x.static_shape[1:], labels.static_shape[1])

@@ -6,9 +6,9 @@ all indices. Therefore no bit depends on threads, and sums equal those of the re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from prograd_proto import TensorType
 from prograd_proto.dtypes import HALVES, ITEM_BYTES
@@ -17,6 +17,7 @@ from runtime.codegen.ir import DTYPES, INT64, Index, Type, Value
 from runtime.codegen.ir.words import convert, minimum, with_lane
 from runtime.codegen.kernels.moves import line
 from runtime.codegen.kernels.nest import leading, over, spread
+from runtime.codegen.kernels.op_types import OpTypes
 from runtime.codegen.kernels.registers import in_register
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, Read
 from runtime.codegen.machine import Target
@@ -41,7 +42,6 @@ MIN_TABLE_ELEMENTS: Final = 1 << 12
 TABLE_BYTES: Final = 16
 """Bytes of the vectors that elements of a table are put together in."""
 
-Operands = Sequence[TensorType | None]
 Combine = Callable[[Value, Value], Value]
 
 
@@ -57,11 +57,6 @@ def row_blocks(type: TensorType, axis: int) -> RowBlocks:
     """Return the tensor as rows along an axis."""
     shape, axis = type.static_shape, axis % type.rank
     return RowBlocks(prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]))
-
-
-def present(inputs: Operands) -> list[TensorType]:
-    """Return the operands that an op has, without absent optional ones."""
-    return [x for x in inputs if x is not None]
 
 
 def read_rows(target: Target, element: Type, count: int, rows: RowBlocks, lookup: Lookup) -> KernelSteps:
@@ -200,45 +195,38 @@ class _ReducedRows:
         return self.f.load(self.updates + source, j, lanes)
 
 
-def gather(
-    target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> KernelSteps:
-    x, indices = present(inputs)
-    rows, bits = row_blocks(x, attributes["axis"]), Type("unsigned", 8 * ITEM_BYTES[x.dtype])
+def gather(target: Target, op: OpTypes) -> KernelSteps:
+    x, indices = op.present
+    rows, bits = row_blocks(x, op.attributes["axis"]), Type("unsigned", 8 * ITEM_BYTES[x.dtype])
     if indices.dtype == "uint8" and rows.before == rows.after == 1 and rows.size >= BYTES:
         return read_table(bits, prod(indices.static_shape))
     return read_rows(target, bits, prod(indices.static_shape), rows, Lookup((rows.size,)))
 
 
-def scatter_add(
-    target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> KernelSteps:
-    x, indices, _ = present(inputs)
-    rows = row_blocks(x, attributes["axis"])
+def scatter_add(target: Target, op: OpTypes) -> KernelSteps:
+    x, indices, _ = op.present
+    rows = row_blocks(x, op.attributes["axis"])
     return reduce_rows(
         target, DTYPES[x.dtype], prod(indices.static_shape), rows, Lookup((rows.size,)), lambda a, b: a + b
     )
 
 
-def bincount(
-    target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> KernelSteps:
-    [indices], rows = present(inputs), RowBlocks(1, attributes["depth"], 1)
+def bincount(target: Target, op: OpTypes) -> KernelSteps:
+    [indices], rows = op.present, RowBlocks(1, op.attributes["depth"], 1)
     return reduce_rows(target, INT64, prod(indices.static_shape), rows, Lookup((rows.size,)), lambda a, b: a + b, 1)
 
 
-def _selects_rows(inputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> bool:
-    return inputs[0].rank == 2 and attributes["axis"] % 2 == 0
+def _selects_rows(op: OpTypes) -> bool:
+    return op.operand(0).rank == 2 and op.attributes["axis"] % 2 == 0
 
 
-def _selected_rows(
-    context: KernelContext, inputs: Sequence[TensorType], addresses: Sequence[Value], attributes: Mapping[str, Any]
-) -> Read:
-    lookup, columns = Lookup(inputs[0].static_shape[:1]), inputs[0].static_shape[-1]
+def _selected_rows(context: KernelContext, op: OpTypes, addresses: Sequence[Value]) -> Read:
+    table = op.operand(0)
+    lookup, columns = Lookup(table.static_shape[:1]), table.static_shape[-1]
 
     def read(row: Index, column: Index, lanes: int, count: int) -> Value:
         at = addresses[0] + (lookup.row_number(context, addresses[1], row) * columns + column)
-        return in_register(context.f.load(at, 0, lanes, count if lanes else None), inputs[0].dtype)
+        return in_register(context.f.load(at, 0, lanes, count if lanes else None), table.dtype)
 
     return read
 

@@ -5,8 +5,7 @@ Codes are rounded by a sum without bits for a fraction: numbers are clipped firs
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from prograd_proto import TensorType
 from runtime.codegen.ir import FLOAT32, INT32, UINT8, Value
@@ -15,12 +14,11 @@ from runtime.codegen.kernels.integers.convolution import Convolution
 from runtime.codegen.kernels.integers.depthwise import Depthwise
 from runtime.codegen.kernels.integers.depthwise_words import DepthwiseWords
 from runtime.codegen.kernels.integers.shape import IntegerShape, shape_of_convolution, shape_of_product
+from runtime.codegen.kernels.op_types import OpTypes
 from runtime.codegen.kernels.steps import KernelSteps
 from runtime.codegen.machine import Target
 from runtime.codegen.rules.decomposition import DecompositionBuilder, SymbolicTensor
 from runtime.codegen.rules.rule import RULES, CustomKernel, Decomposition, pointwise
-
-Types = Sequence[TensorType | None]
 
 WHOLE: Final = 1.5 * 2.0**23
 """A number whose sum with a small one has no bits for a fraction."""
@@ -70,29 +68,22 @@ def _to_codes(x: Value, zero: Value) -> Value:
     return convert(whole + shift, UINT8)
 
 
-def matmul(target: Target, inputs: Types, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> KernelSteps:
+def matmul(target: Target, op: OpTypes) -> KernelSteps:
     """Return the steps of a product."""
-    x, w, zero = (_there(inputs[i]) for i in (0, 1, 3))
+    x, w, zero = map(op.operand, (0, 1, 3))
     return _steps(target, shape_of_product(x, w), zero)
 
 
-def convolution(
-    target: Target, inputs: Types, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> KernelSteps:
+def convolution(target: Target, op: OpTypes) -> KernelSteps:
     """Return the steps of a convolution."""
-    x, w, zero = (_there(inputs[i]) for i in (0, 1, 3))
-    return _steps(target, shape_of_convolution(x, w, outputs[0], attributes), zero)
+    x, w, zero = map(op.operand, (0, 1, 3))
+    return _steps(target, shape_of_convolution(x, w, op.outputs[0], op.attributes), zero)
 
 
 def _steps(target: Target, shape: IntegerShape, zero: TensorType) -> KernelSteps:
     kind = Depthwise if Depthwise.applies(shape) else Convolution
     kind = DepthwiseWords if DepthwiseWords.applies(target, shape) else kind
     return kind(target, shape, has_many_zeros=zero.nbytes > 1).steps()
-
-
-def _there(type: TensorType | None) -> TensorType:
-    assert type is not None, "a product of codes has no absent operands"
-    return type
 
 
 pointwise("quantize_linear", quantize_linear, {"float32", "uint8"})

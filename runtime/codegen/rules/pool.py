@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -16,11 +16,10 @@ from runtime.codegen.kernels.conv.pool_gradients import (
     mean_gradient_apart,
 )
 from runtime.codegen.kernels.conv.pooling import Pool
+from runtime.codegen.kernels.op_types import OpTypes
 from runtime.codegen.kernels.steps import KernelSteps
 from runtime.codegen.machine import Target
 from runtime.codegen.rules.rule import FLOAT_DTYPES, RULES, CustomKernel, PlanSteps
-
-Types = Sequence[TensorType | None]
 
 
 def _pool(target: Target, images: TensorType, indices: TensorType, attributes: Mapping[str, Any]) -> Pool:
@@ -36,22 +35,16 @@ def _pool(target: Target, images: TensorType, indices: TensorType, attributes: M
 
 
 def _forwards(choose: Callable[[Pool], Any]) -> PlanSteps:
-    def plan(
-        target: Target, inputs: Types, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-    ) -> KernelSteps:
-        assert inputs[0] is not None, "pools have no absent operands"
-        pool = _pool(target, inputs[0], outputs[0], attributes)
+    def plan(target: Target, op: OpTypes) -> KernelSteps:
+        pool = _pool(target, op.operand(0), op.outputs[0], op.attributes)
         return pool.steps(choose(pool), pool.rows.pixels)
 
     return plan
 
 
-def _backwards(
-    target: Target, inputs: Types, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> KernelSteps:
+def _backwards(target: Target, op: OpTypes) -> KernelSteps:
     """Return the kernel steps of a gradient; its last operand is dy, after the images if the pool takes maxima."""
-    assert inputs[-1] is not None, "pools have no absent operands"
-    pool, is_mean = _pool(target, outputs[0], inputs[-1], attributes), len(inputs) == 1
+    pool, is_mean = _pool(target, op.outputs[0], op.operand(-1), op.attributes), len(op.inputs) == 1
     if pool.is_apart:
         return pool.steps(partial(mean_gradient_apart if is_mean else largest_gradient_apart, pool), pool.rows.pixels)
     if is_mean:

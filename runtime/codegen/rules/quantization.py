@@ -6,14 +6,14 @@ elements of four bits are in the same half of their bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
-from prograd_proto import TensorType
 from runtime.codegen.costs import COPIED_BYTE_CYCLES
 from runtime.codegen.ir import FLOAT32, INT32, UINT32, Function, Index, Type, Value
 from runtime.codegen.ir.words import bits, convert, with_lane
 from runtime.codegen.kernels.nest import along
+from runtime.codegen.kernels.op_types import OpTypes
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, Read
 from runtime.codegen.machine import Target
 from runtime.codegen.rules.rule import RULES, CustomKernel, RowReader
@@ -39,25 +39,20 @@ class _Blocks(NamedTuple):
     bits: int
 
 
-def _blocks(inputs: Sequence[TensorType | None], attributes: Mapping[str, Any]) -> _Blocks:
-    codes, scales = (x.static_shape[-1] for x in inputs if x is not None)
+def _blocks(op: OpTypes) -> _Blocks:
+    codes, scales = (x.static_shape[-1] for x in op.present)
     nbytes = codes // scales
-    return _Blocks(scales, nbytes, nbytes * 8 // attributes["bits"], attributes["bits"])
+    return _Blocks(scales, nbytes, nbytes * 8 // op.attributes["bits"], op.attributes["bits"])
 
 
-def dequantize(
-    target: Target,
-    inputs: Sequence[TensorType | None],
-    outputs: Sequence[TensorType],
-    attributes: Mapping[str, Any],
-) -> KernelSteps:
+def dequantize(target: Target, op: OpTypes) -> KernelSteps:
     """Return one kernel step, whose work items are rows."""
-    [y], types = outputs, [x for x in inputs if x is not None]
+    [y] = op.outputs
     columns, lanes = y.static_shape[-1], target.lanes(32)
 
     def write(context: KernelContext, start: Value, stop: Value) -> None:
         f = context.f
-        read = rows(context, types, [x for x in context.inputs if x is not None], attributes)
+        read = rows(context, op, [x for x in context.inputs if x is not None])
         for row in f.range(start, stop):
 
             def vector(column: Index, lanes: int, count: int, row: Index = row) -> None:
@@ -70,11 +65,9 @@ def dequantize(
     return KernelSteps((KernelStep(write, work_items, y.nbytes * COPIED_BYTE_CYCLES),))
 
 
-def rows(
-    context: KernelContext, inputs: Sequence[TensorType], addresses: Sequence[Value], attributes: Mapping[str, Any]
-) -> Read:
+def rows(context: KernelContext, op: OpTypes, addresses: Sequence[Value]) -> Read:
     """Return the function that widens a vector of a row."""
-    f, blocks = context.f, _blocks(inputs, attributes)
+    f, blocks = context.f, _blocks(op)
     codes, scales = addresses
 
     def scale(row: Index, block: Index) -> Value:
@@ -83,23 +76,16 @@ def rows(
     return _reader(f, blocks, codes, scale)
 
 
-def few_rows(
-    context: KernelContext,
-    inputs: Sequence[TensorType],
-    addresses: Sequence[Value],
-    attributes: Mapping[str, Any],
-    first: Index,
-    count: int,
-) -> Read:
+def few_rows(context: KernelContext, op: OpTypes, addresses: Sequence[Value], first: Index, count: int) -> Read:
     """Return the function that widens a vector of one of `count` rows from `first` on, whose scales it widens now.
 
     An instruction widens a vector of scales, and later each is spread over a vector while it is loaded.
     """
-    f, blocks = context.f, _blocks(inputs, attributes)
+    f, blocks = context.f, _blocks(op)
     codes, scales = addresses
     size = blocks.blocks * count
     if size * 4 > MAX_SCALES_BYTES:
-        return rows(context, inputs, addresses, attributes)
+        return rows(context, op, addresses)
     wide, start = f.buffer(f"scales_{size}", FLOAT32, size), f.index(first) * blocks.blocks
 
     def widen(at: Index, lanes: int, count: int) -> None:
@@ -144,19 +130,13 @@ def _gathered(f: Function, read: Read, row: Index, column: Index, lanes: int, co
     return x
 
 
-def _can_read(inputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> bool:
-    return _has_code(inputs, (), attributes)
-
-
-def _has_code(
-    inputs: Sequence[TensorType | None], outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> bool:
-    return _blocks(inputs, attributes).size % LEAST_BLOCK == 0
+def _has_code(op: OpTypes) -> bool:
+    return _blocks(op).size % LEAST_BLOCK == 0
 
 
 RULES["dequantize"] = CustomKernel(
     dequantize,
     frozenset({"uint8", "float16"}),
     supports=_has_code,
-    row_reader=RowReader(_can_read, rows, INSTRUCTIONS, few_rows),
+    row_reader=RowReader(_has_code, rows, INSTRUCTIONS, few_rows),
 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from prograd_proto import TensorType
 from runtime.codegen.costs import multiply_add_cycles
 from runtime.codegen.ir import DTYPES
+from runtime.codegen.kernels.op_types import OpTypes
 from runtime.codegen.kernels.recurrent.backward import Backward, BackwardOptions
 from runtime.codegen.kernels.recurrent.forward import Forward, ForwardOptions
 from runtime.codegen.kernels.recurrent.layer import Layer
@@ -61,14 +61,9 @@ def layer_of(
 def forwards(gates: int, how: ForwardOptions | None = None, features: int = 0) -> CustomKernel:
     """Return the lowering rule of this variant of a layer."""
 
-    def plan(
-        target: Target,
-        inputs: Sequence[TensorType | None],
-        outputs: Sequence[TensorType],
-        attributes: Mapping[str, Any],
-    ) -> KernelSteps:
-        states = TensorType(_dtype(inputs, outputs[0]), outputs[0].static_shape)
-        layer = layer_of(target, gates, states, attributes["reverse"], features, _is_of_pairs(inputs))
+    def plan(target: Target, op: OpTypes) -> KernelSteps:
+        states = TensorType(_dtype(op), op.outputs[0].static_shape)
+        layer = layer_of(target, gates, states, op.attributes["reverse"], features, _is_of_pairs(op))
         return Forward(layer, how).steps()
 
     variant, rounds = f"{how} {features}" if how else "", how is None or not how.last
@@ -79,15 +74,10 @@ def forwards(gates: int, how: ForwardOptions | None = None, features: int = 0) -
 def backwards(gates: int, how: BackwardOptions | None = None) -> CustomKernel:
     """Return the lowering rule of this variant of a layer's gradient."""
 
-    def plan(
-        target: Target,
-        inputs: Sequence[TensorType | None],
-        outputs: Sequence[TensorType],
-        attributes: Mapping[str, Any],
-    ) -> KernelSteps:
-        rows, times, wide = outputs[0].static_shape
-        states = TensorType(_dtype(inputs, outputs[0]), (rows, times, wide // gates))
-        layer = layer_of(target, gates, states, attributes["reverse"], of_pairs=_is_of_pairs(inputs))
+    def plan(target: Target, op: OpTypes) -> KernelSteps:
+        rows, times, wide = op.outputs[0].static_shape
+        states = TensorType(_dtype(op), (rows, times, wide // gates))
+        layer = layer_of(target, gates, states, op.attributes["reverse"], of_pairs=_is_of_pairs(op))
         return Backward(layer, how).steps()
 
     rounds = gates == 1 or (how is not None and how.kept)  # otherwise gates wait where their gradients will be
@@ -96,22 +86,19 @@ def backwards(gates: int, how: BackwardOptions | None = None) -> CustomKernel:
     return CustomKernel(plan, DTYPES_TAKEN, _has_code, variant=variant, rounds_results=rounds, joined=joined)
 
 
-def _has_code(
-    inputs: Sequence[TensorType | None], outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> bool:
+def _has_code(op: OpTypes) -> bool:
     """Return True if the layer is compiled; its first result has an element of each time step along its axis 1."""
-    return outputs[0].static_shape[1] <= MAX_COMPILED_TIMES
+    return op.outputs[0].static_shape[1] <= MAX_COMPILED_TIMES
 
 
-def _dtype(inputs: Sequence[TensorType | None], result: TensorType) -> str:
+def _dtype(op: OpTypes) -> str:
     """Return the dtype in which a layer computes; its results may be rounded."""
-    return "float32" if _is_of_pairs(inputs) else result.dtype
+    return "float32" if _is_of_pairs(op) else op.outputs[0].dtype
 
 
-def _is_of_pairs(inputs: Sequence[TensorType | None]) -> bool:
+def _is_of_pairs(op: OpTypes) -> bool:
     """Return True if the weights of a layer are bfloat16."""
-    weights = inputs[1]
-    return weights is not None and weights.dtype == "bfloat16"
+    return op.operand(1).dtype == "bfloat16"
 
 
 def _joined(how: ForwardOptions | BackwardOptions | None, features: int = 0) -> tuple[str, ...]:

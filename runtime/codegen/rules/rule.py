@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
-from prograd_proto import TensorType
 from runtime.codegen.ir import BOOL, DTYPES, Index, Type, Value
 from runtime.codegen.kernels.moves import Layout
+from runtime.codegen.kernels.op_types import OpTypes
 from runtime.codegen.kernels.reduction import Reducer
 from runtime.codegen.kernels.steps import KernelContext, KernelSteps, Read
 from runtime.codegen.machine import Target
@@ -133,18 +133,8 @@ class Moment(Reduction):
     is_variance: bool = False
 
 
-class PlanSteps(Protocol):
-    """A function that plans the kernel steps of an op."""
-
-    def __call__(
-        self,
-        target: Target,
-        inputs: Sequence[TensorType | None],
-        outputs: Sequence[TensorType],
-        attributes: Mapping[str, Any],
-    ) -> KernelSteps:
-        """Return the kernel steps for operands and results of these types."""
-        ...
+PlanSteps = Callable[[Target, OpTypes], KernelSteps]
+"""Plans the kernel steps of an op."""
 
 
 class StridedPlan(NamedTuple):
@@ -157,16 +147,7 @@ class StridedPlan(NamedTuple):
     """
 
     can_read: Callable[[int, Layout], bool]
-    plan: Callable[
-        [
-            Target,
-            Sequence[TensorType | None],
-            Sequence[TensorType],
-            Mapping[str, Any],
-            Sequence[Layout | None],
-        ],
-        KernelSteps,
-    ]
+    plan: Callable[[Target, OpTypes, Sequence[Layout | None]], KernelSteps]
 
 
 class RowReader(NamedTuple):
@@ -181,12 +162,10 @@ class RowReader(NamedTuple):
             these rows, faster than that of `reader` as it prepares them; None if there is nothing to prepare.
     """
 
-    applies: Callable[[Sequence[TensorType], Mapping[str, Any]], bool]
-    reader: Callable[[KernelContext, Sequence[TensorType], Sequence[Value], Mapping[str, Any]], Read]
+    applies: Callable[[OpTypes], bool]
+    reader: Callable[[KernelContext, OpTypes, Sequence[Value]], Read]
     instructions: int | None = None
-    few_rows: (
-        Callable[[KernelContext, Sequence[TensorType], Sequence[Value], Mapping[str, Any], Index, int], Read] | None
-    ) = None
+    few_rows: Callable[[KernelContext, OpTypes, Sequence[Value], Index, int], Read] | None = None
 
 
 @dataclass(frozen=True)
@@ -215,13 +194,9 @@ class CustomKernel:
 
     plan: PlanSteps
     dtypes: frozenset[str] = FLOAT_DTYPES
-    supports: Callable[[Sequence[TensorType | None], Sequence[TensorType], Mapping[str, Any]], bool] = (
-        lambda inputs, outputs, attributes: True
-    )
+    supports: Callable[[OpTypes], bool] = lambda op: True
     takes_epilogue: bool = False
-    plan_with_prologue: (
-        Callable[[Target, Sequence[TensorType], Sequence[TensorType], Mapping[str, Any]], KernelSteps | None] | None
-    ) = None
+    plan_with_prologue: Callable[[Target, OpTypes], KernelSteps | None] | None = None
     row_reader: RowReader | None = None
     overwrites_first: bool = False
     is_random: bool = False
@@ -244,9 +219,7 @@ class Decomposition:
 
     decompose: Callable[..., Any]
     dtypes: frozenset[str] = FLOAT_DTYPES
-    supports: Callable[[Sequence[TensorType | None], Sequence[TensorType], Mapping[str, Any]], bool] = (
-        lambda inputs, outputs, attributes: True
-    )
+    supports: Callable[[OpTypes], bool] = lambda op: True
 
 
 Rule = Pointwise | Product | Reduction | CustomKernel | Decomposition

@@ -6,15 +6,14 @@ thread. The class is the number of sums that are at most the uniform share of th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
-from typing import Any
 
-from prograd_proto import TensorType
 from runtime.codegen import math
 from runtime.codegen.costs import ROW_ELEMENT_CYCLES, SCANNED_ELEMENT_CYCLES
 from runtime.codegen.ir import DTYPES, FLOAT64, INT64, Function, Index, Value
 from runtime.codegen.ir.words import convert, lane, minimum, where
+from runtime.codegen.kernels.op_types import OpTypes
 from runtime.codegen.kernels.reduction import LARGEST, SUM, along_row
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
@@ -22,12 +21,9 @@ from runtime.codegen.rules.random import RandomSource, of_53_bits
 from runtime.codegen.rules.rule import FLOAT_DTYPES, RULES, CustomKernel
 
 
-def categorical(
-    target: Target, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> KernelSteps:
+def categorical(target: Target, op: OpTypes) -> KernelSteps:
     """Return the kernel step that draws a class for each row."""
-    logits = inputs[0]
-    assert logits is not None, "there are logits"
+    logits = op.operand(0)
     rows, classes = prod(logits.static_shape[:-1]), logits.static_shape[-1]
     element, lanes = DTYPES[logits.dtype], target.lanes(64)
 

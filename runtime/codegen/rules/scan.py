@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
-from prograd_proto import TensorType
 from runtime.codegen.costs import SCANNED_ELEMENT_CYCLES
 from runtime.codegen.ir import DTYPES, FLOAT64, Type, Value
 from runtime.codegen.ir.words import convert, fma
+from runtime.codegen.kernels.op_types import OpTypes
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
-from runtime.codegen.rules.index import Combine, Operands, RowBlocks, present, row_blocks
+from runtime.codegen.rules.index import Combine, RowBlocks, row_blocks
 from runtime.codegen.rules.rule import COMPUTED_DTYPES, FLOAT_DTYPES, RULES, CustomKernel
 
 MAX_FLOAT32_STEPS: Final = 64
@@ -25,43 +25,35 @@ Step = Callable[[Value, Callable[[int], Value]], tuple[Value, Value]]
 result."""
 
 
-def running(
-    join: Combine, identity: int, target: Target, inputs: Operands, attributes: Mapping[str, Any]
-) -> KernelSteps:
-    [x] = present(inputs)
-    rows, element = row_blocks(x, attributes["axis"]), DTYPES[x.dtype]
+def running(join: Combine, identity: int, target: Target, op: OpTypes) -> KernelSteps:
+    [x] = op.present
+    rows, element = row_blocks(x, op.attributes["axis"]), DTYPES[x.dtype]
     written = element if element.is_float else DTYPES["int64"]
     carried = FLOAT64 if element.bits == 32 and element.is_float and rows.size > MAX_FLOAT32_STEPS else written
 
     def step(before: Value, operand: Callable[[int], Value]) -> tuple[Value, Value]:
         after = join(before, convert(operand(0), carried))
-        return after, convert(before if attributes["exclusive"] else after, written)
+        return after, convert(before if op.attributes["exclusive"] else after, written)
 
-    return along(target, rows, carried, identity, step, attributes["reverse"])
-
-
-def cumsum(
-    target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> KernelSteps:
-    return running(lambda a, b: a + b, 0, target, inputs, attributes)
+    return along(target, rows, carried, identity, step, op.attributes["reverse"])
 
 
-def cumprod(
-    target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> KernelSteps:
-    return running(lambda a, b: a * b, 1, target, inputs, attributes)
+def cumsum(target: Target, op: OpTypes) -> KernelSteps:
+    return running(lambda a, b: a + b, 0, target, op)
 
 
-def linear_scan(
-    target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> KernelSteps:
-    a, _ = present(inputs)
+def cumprod(target: Target, op: OpTypes) -> KernelSteps:
+    return running(lambda a, b: a * b, 1, target, op)
+
+
+def linear_scan(target: Target, op: OpTypes) -> KernelSteps:
+    a, _ = op.present
 
     def step(before: Value, operand: Callable[[int], Value]) -> tuple[Value, Value]:
         after = fma(operand(0), before, operand(1))
         return after, after
 
-    return along(target, row_blocks(a, attributes["axis"]), DTYPES[a.dtype], 0, step, attributes["reverse"])
+    return along(target, row_blocks(a, op.attributes["axis"]), DTYPES[a.dtype], 0, step, op.attributes["reverse"])
 
 
 def along(target: Target, rows: RowBlocks, carried: Type, first: int, step: Step, reverse: bool) -> KernelSteps:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 from prograd_proto import TensorType
 from prograd_proto.dtypes import ITEM_BYTES
 from runtime.codegen.costs import INDEXED_ROW_CYCLES
 from runtime.codegen.ir import BOOL, DTYPES, INT64, Type, Value
 from runtime.codegen.ir.words import convert, maximum, minimum
+from runtime.codegen.kernels.op_types import OpTypes
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
-from runtime.codegen.rules.index import Combine, Operands, RowBlocks, present, read_rows, reduce_rows
+from runtime.codegen.rules.index import Combine, RowBlocks, read_rows, reduce_rows
 from runtime.codegen.rules.lookup import Lookup
 from runtime.codegen.rules.rule import RULES, CustomKernel
 
@@ -28,32 +28,26 @@ REDUCERS: Final[dict[str, Combine]] = {
 }
 
 
-def gather_nd(
-    target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> KernelSteps:
-    x, indices = present(inputs)
-    rows, lookup, count = named(x.static_shape, indices, attributes["batch_axes"])
+def gather_nd(target: Target, op: OpTypes) -> KernelSteps:
+    x, indices = op.present
+    rows, lookup, count = named(x.static_shape, indices, op.attributes["batch_axes"])
     return read_rows(target, Type("unsigned", 8 * ITEM_BYTES[x.dtype]), count, rows, lookup)
 
 
-def scatter_nd(
-    target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> KernelSteps:
-    x, indices, _ = present(inputs)
-    rows, lookup, count = named(x.static_shape, indices, attributes["batch_axes"])
-    return reduce_rows(target, DTYPES[x.dtype], count, rows, lookup, REDUCERS[attributes["reduction"]])
+def scatter_nd(target: Target, op: OpTypes) -> KernelSteps:
+    x, indices, _ = op.present
+    rows, lookup, count = named(x.static_shape, indices, op.attributes["batch_axes"])
+    return reduce_rows(target, DTYPES[x.dtype], count, rows, lookup, REDUCERS[op.attributes["reduction"]])
 
 
-def is_last_index(
-    target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> KernelSteps:
+def is_last_index(target: Target, op: OpTypes) -> KernelSteps:
     """Return the steps of `is_last_index`.
 
     One thread writes, for each position, the last row of indices that selects it; then every row compares itself with
     it.
     """
-    [indices] = present(inputs)
-    rows, lookup, count = named(attributes["shape"], indices, attributes["batch_axes"])
+    [indices] = op.present
+    rows, lookup, count = named(op.attributes["shape"], indices, op.attributes["batch_axes"])
 
     def row(context: KernelContext, i: Value) -> tuple[Value, Value]:
         [numbers] = [x for x in context.inputs if x is not None]
@@ -74,13 +68,13 @@ def is_last_index(
     return KernelSteps(steps, (rows.size * INT64.bits // 8,), has_runtime_check=True)
 
 
-def has_places(inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> bool:
+def has_places(op: OpTypes) -> bool:
     """Return True if the tensor that the attribute `shape` describes has positions that indices can select.
 
     Otherwise the NumPy kernel computes the op and refuses all indices.
     """
-    [indices] = present(inputs)
-    rows, _, _ = named(attributes["shape"], indices, attributes["batch_axes"])
+    [indices] = op.present
+    rows, _, _ = named(op.attributes["shape"], indices, op.attributes["batch_axes"])
     return rows.size > 0
 
 

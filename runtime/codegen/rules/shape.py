@@ -10,6 +10,7 @@ from typing import Any, Final
 from prograd_proto import TensorType
 from prograd_proto.dtypes import ITEM_BYTES
 from runtime.codegen.kernels.moves import Layout, Move, Strided, move_steps, row_major
+from runtime.codegen.kernels.op_types import OpTypes
 from runtime.codegen.kernels.registers import bits_of
 from runtime.codegen.kernels.steps import KernelSteps
 from runtime.codegen.machine import Target
@@ -42,13 +43,11 @@ def moving(name: str, moves: Moves, *, is_view: bool = False) -> None:
         is_view: True if each result is one box of the operand's elements.
     """
 
-    def plan(
-        target: Target, inputs: Sequence[TensorType | None], outputs: Types, attributes: Mapping[str, Any]
-    ) -> KernelSteps:
-        return moving_steps(target, name, as_they_are(inputs), outputs, attributes)
+    def plan(target: Target, op: OpTypes) -> KernelSteps:
+        return moving_steps(target, name, as_they_are(op.inputs), op.outputs, op.attributes)
 
-    def few(inputs: Sequence[TensorType | None], outputs: Types, attributes: Mapping[str, Any]) -> bool:
-        return sum(map(len, moves(as_they_are(inputs), outputs, **attributes))) <= MAX_MOVES_PER_STEP
+    def few(op: OpTypes) -> bool:
+        return sum(map(len, moves(as_they_are(op.inputs), op.outputs, **op.attributes))) <= MAX_MOVES_PER_STEP
 
     MOVES[name] = moves
     if is_view:

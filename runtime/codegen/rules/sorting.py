@@ -5,16 +5,16 @@ The first of equal elements comes first, and NaN is larger than any number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from prograd_proto import TensorType
 from runtime.codegen.costs import SORTED_ELEMENT_CYCLES
 from runtime.codegen.ir import DTYPES, INT64, Type, Value
 from runtime.codegen.ir.words import is_nan, minimum
+from runtime.codegen.kernels.op_types import OpTypes
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
-from runtime.codegen.rules.index import Operands, present, row_blocks
+from runtime.codegen.rules.index import row_blocks
 from runtime.codegen.rules.radix_sort import all_of_order
 from runtime.codegen.rules.rule import NUMERIC_DTYPES, RULES, CustomKernel
 
@@ -90,27 +90,23 @@ class _FirstElements:
         return (x < other) | (is_nan(other) & ~is_nan(x))
 
 
-def topk(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> KernelSteps:
-    [x] = present(inputs)
-    return in_order(target, x, attributes["axis"], attributes["k"], attributes["largest"], (0, 1))
+def topk(target: Target, op: OpTypes) -> KernelSteps:
+    [x] = op.present
+    return in_order(target, x, op.attributes["axis"], op.attributes["k"], op.attributes["largest"], (0, 1))
 
 
-def argsort(
-    target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> KernelSteps:
-    return all_in_order(target, inputs, attributes, (None, 0))
+def argsort(target: Target, op: OpTypes) -> KernelSteps:
+    return all_in_order(target, op, (None, 0))
 
 
-def sort(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> KernelSteps:
-    return all_in_order(target, inputs, attributes, (0, None))
+def sort(target: Target, op: OpTypes) -> KernelSteps:
+    return all_in_order(target, op, (0, None))
 
 
-def all_in_order(
-    target: Target, inputs: Operands, attributes: Mapping[str, Any], outputs: tuple[int | None, int | None]
-) -> KernelSteps:
-    [x] = present(inputs)
-    axis: int = attributes["axis"]
-    return in_order(target, x, axis, x.static_shape[axis], attributes["descending"], outputs)
+def all_in_order(target: Target, op: OpTypes, outputs: tuple[int | None, int | None]) -> KernelSteps:
+    [x] = op.present
+    axis: int = op.attributes["axis"]
+    return in_order(target, x, axis, x.static_shape[axis], op.attributes["descending"], outputs)
 
 
 def in_order(
@@ -122,10 +118,10 @@ def in_order(
     return all_of_order(x, axis, count, largest, outputs)
 
 
-def keeps_few(inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> bool:
+def keeps_few(op: OpTypes) -> bool:
     """Return True if rows are short enough; a NumPy kernel sorts longer ones faster."""
-    [x] = present(inputs)
-    axis: int = attributes["axis"]
+    [x] = op.present
+    axis: int = op.attributes["axis"]
     return x.static_shape[axis] <= MAX_VALUES_ONLY_ELEMENTS
 
 

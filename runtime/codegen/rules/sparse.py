@@ -6,27 +6,22 @@ all positions, so that one thread adds to a row in the order of the positions: n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from prograd_proto import TensorType
 from runtime.codegen.costs import INDEXED_ROW_CYCLES, PARTIAL_SUM_CYCLES
 from runtime.codegen.ir import DTYPES, Type, Value
 from runtime.codegen.ir.function import Function
 from runtime.codegen.ir.words import fma, minimum
 from runtime.codegen.kernels.moves import line
+from runtime.codegen.kernels.op_types import OpTypes
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
-from runtime.codegen.rules.index import MAX_INDEX_RANGES, MIN_SPLIT_ELEMENTS, Operands, present
+from runtime.codegen.rules.index import MAX_INDEX_RANGES, MIN_SPLIT_ELEMENTS
 from runtime.codegen.rules.lookup import Lookup
 from runtime.codegen.rules.rule import NUMERIC_DTYPES, RULES, CustomKernel
 
 
-def sparse_matmul(
-    target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> KernelSteps:
+def sparse_matmul(target: Target, op: OpTypes) -> KernelSteps:
     """Return the step of `sparse_matmul`."""
-    positions, _, w = present(inputs)
+    positions, _, w = op.present
     (rows, count), (size, width) = positions.static_shape, w.static_shape
     element, lookup = DTYPES[w.dtype], Lookup((size,))
     lanes = target.vector_bytes * 8 // element.bits
@@ -45,12 +40,10 @@ def sparse_matmul(
     return KernelSteps((KernelStep(write, rows, cost),), has_runtime_check=True)
 
 
-def sparse_outer_sum(
-    target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]
-) -> KernelSteps:
+def sparse_outer_sum(target: Target, op: OpTypes) -> KernelSteps:
     """Return the step of `sparse_outer_sum`."""
-    positions, _, b = present(inputs)
-    (rows, count), width, size = positions.static_shape, b.static_shape[1], int(attributes["size"])
+    positions, _, b = op.present
+    (rows, count), width, size = positions.static_shape, b.static_shape[1], int(op.attributes["size"])
     element, lookup = DTYPES[b.dtype], Lookup((size,))
     lanes = target.vector_bytes * 8 // element.bits
     ranges = min(MAX_INDEX_RANGES if rows * count * width >= MIN_SPLIT_ELEMENTS else 1, size)
@@ -97,9 +90,9 @@ def _add_row(f: Function, y: Value, x: Value, factor: Value, width: int, lanes: 
         f.store(fma(f.load(x, j, many), factor, f.load(y, j, many)), y, j)
 
 
-def _has_rows(inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> bool:
+def _has_rows(op: OpTypes) -> bool:
     """Return True if there is a row to find; else the NumPy kernel computes the op and refuses all positions."""
-    return attributes.get("size", present(inputs)[2].static_shape[0]) > 0
+    return op.attributes.get("size", op.present[2].static_shape[0]) > 0
 
 
 RULES["sparse_matmul"] = CustomKernel(sparse_matmul, NUMERIC_DTYPES, _has_rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -11,9 +11,9 @@ from runtime.codegen.costs import SPREAD_ELEMENT_CYCLES
 from runtime.codegen.ir import DTYPES, Function, Index, Value
 from runtime.codegen.kernels.moves import Layout, Move, Strided, line, row_major
 from runtime.codegen.kernels.nest import offset_of, over
+from runtime.codegen.kernels.op_types import OpTypes
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
-from runtime.codegen.rules.index import Operands, present
 from runtime.codegen.rules.rule import NUMERIC_DTYPES, RULES, CustomKernel
 from runtime.codegen.rules.shape import moving
 
@@ -71,9 +71,9 @@ def unfold(xs: Sequence[Layout], outputs: Sequence[TensorType], **attributes: An
     return [[Move(y, Strided(0, 0, row_major(y)), 0)], copies]
 
 
-def fold(target: Target, inputs: Operands, outputs: Sequence[TensorType], attributes: Mapping[str, Any]) -> KernelSteps:
+def fold(target: Target, op: OpTypes) -> KernelSteps:
     """Return the steps of `fold`; a work item is an image, whose elements are summed in the order of the taps."""
-    [x], [y] = present(inputs), outputs
+    [x], [y] = op.present, op.outputs
     element = DTYPES[y.dtype]
     images, windows = (Layout(shape, row_major(shape)) for shape in (y.static_shape, x.static_shape))
     lanes, size = target.lanes(element.bits), images.strides[0]
@@ -84,7 +84,7 @@ def fold(target: Target, inputs: Operands, outputs: Sequence[TensorType], attrib
         for image in f.range(start, stop):
             for i, many in line(f, size, lanes):
                 f.store(f.constant(element.of(many), 0), to + f.index(image) * size, i)
-            for tap in taps(images, windows, **attributes):
+            for tap in taps(images, windows, **op.attributes):
                 _add(f, tap, lanes, source + tap.windows[0], to + tap.image[0], f.index(image))
 
     cost = x.static_shape[0] * windows.strides[0] * SPREAD_ELEMENT_CYCLES

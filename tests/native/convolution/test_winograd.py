@@ -13,6 +13,7 @@ from prograd_proto import TensorType
 from registry import OPS
 from runtime.codegen.kernels.conv.winograd.convolution import Winograd
 from runtime.codegen.kernels.conv.winograd.filter_gradient import WinogradFilterGradient
+from runtime.codegen.kernels.op_types import OpTypes
 from runtime.codegen.machine import target
 from runtime.codegen.rules import RULES, CustomKernel
 
@@ -172,7 +173,7 @@ def test_the_form_is_chosen_by_shapes_where_it_saves_time(name: str):
         types = [
             TensorType(dtype, shape) for shape in ((n, side, side, deep), (3, 3, deep, wide), (n, side, side, wide))
         ]
-        stages = form.plan(target(name), types[:2], types[2:], {**SAME, **others})
+        stages = form.plan(target(name), OpTypes(types[:2], types[2:], {**SAME, **others}))
         return bool(stages.shared_scratch) and stages.shared_scratch[0] == 16 * deep * wide * 4
 
     assert all(is_chosen(32, side, c, c) for side, c in ((32, 64), (16, 128), (8, 256), (4, 512)))
@@ -194,7 +195,8 @@ def test_gradients_of_filters_take_it_where_it_saves_time(name: str):
         assert isinstance(form, CustomKernel)
         image, filters = (n, side, side, channels), (3, 3, channels, channels)
         types = [TensorType(dtype, shape) for shape in (image, image, filters)]
-        return form.plan(target(name), types[:2], types[2:], {**SAME, "shape": filters}).shared_scratch
+        op = OpTypes(types[:2], types[2:], {**SAME, "shape": filters})
+        return form.plan(target(name), op).shared_scratch
 
     assert scratch(32, 32, 64) == (8 * 16 * 64 * 64 * 4,)
     assert scratch(32, 16, 128) == (4 * 16 * 128 * 128 * 4,)

@@ -6,8 +6,8 @@ work item has a part of the queries, and later kernel steps add the gradients of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from prograd_proto import TensorType
 from runtime.codegen.costs import PARTIAL_SUM_CYCLES
@@ -32,6 +32,7 @@ from runtime.codegen.kernels.copies import zeros
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.moves import Layout, row_major
 from runtime.codegen.kernels.nest import along
+from runtime.codegen.kernels.op_types import OpTypes
 from runtime.codegen.kernels.partial_sums import ELEMENTS_PER_ITEM, reduction_step
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
@@ -44,26 +45,19 @@ FORWARD_PRODUCTS, GRADIENT_PRODUCTS = 2, 5
 
 
 def backward(
-    target: Target,
-    inputs: Sequence[TensorType | None],
-    outputs: Sequence[TensorType],
-    attributes: Mapping[str, Any],
-    layouts: Sequence[Layout] = (),
-    places: Sequence[ResultPlace] = (),
+    target: Target, op: OpTypes, layouts: Sequence[Layout] = (), places: Sequence[ResultPlace] = ()
 ) -> KernelSteps:
     """Return the kernel steps of the gradient.
 
     Args:
         target: the target of the code.
-        inputs: types of queries, keys, values, the gradient of the result and, if there is one, the mask.
-        outputs: types of the results.
-        attributes: attributes by name.
+        op: the op; its operands are queries, keys, values, the gradient of the result and, if there is one, the mask.
         layouts: layouts of the operands before the mask; they are contiguous if none are given.
         places: the positions of the three results; they are tensors of their own if none are given.
     """
-    *operands, mask = inputs
+    *operands, mask = op.inputs
     q, k, v, dy = (x for x in operands if x is not None)
-    heads = heads_of(target, q, k, v, mask, attributes["causal"], attributes["scale"])
+    heads = heads_of(target, q, k, v, mask, op.attributes["causal"], op.attributes["scale"])
     products = products_of(heads)
     shapes = [x.static_shape for x in (q, k, v)]
     memory = MemoryLayout(layouts or contiguous([q, k, v, dy]), places or own_places(shapes))
@@ -72,7 +66,7 @@ def backward(
     groups = heads.images * heads.groups
     parts = min(batches, -(-WANTED_ITEMS // groups)) if groups < WANTED_ITEMS else 1
     sums = [
-        heads.keys * place.layout.shape[3] if parts == 1 and _are_summed_apart(place, outputs[place.number]) else 0
+        heads.keys * place.layout.shape[3] if parts == 1 and _are_summed_apart(place, op.outputs[place.number]) else 0
         for place in memory.results[1:]
     ]
     scratch = _scratch(products, memory, sums)

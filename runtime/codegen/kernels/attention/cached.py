@@ -9,9 +9,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import inf
-from typing import Any, Final
+from typing import Final
 
 from prograd_proto import TensorType
 from runtime.codegen.ir import DTYPES, INT64, Index, Value
@@ -23,6 +23,7 @@ from runtime.codegen.kernels.attention.weights import Softmax
 from runtime.codegen.kernels.indices import index_dtype
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.moves import Layout
+from runtime.codegen.kernels.op_types import OpTypes
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
 
@@ -30,23 +31,17 @@ PANEL_VECTORS: Final = 12
 """Nominal vectors of which keys take a multiple, so that all panels are whole: tiles have 1, 2, 3, 4 or 6 vectors."""
 
 
-def cached(
-    target: Target,
-    inputs: Sequence[TensorType | None],
-    outputs: Sequence[TensorType],
-    attributes: Mapping[str, Any],
-    layouts: Sequence[Layout] = (),
-) -> KernelSteps:
+def cached(target: Target, op: OpTypes, layouts: Sequence[Layout] = ()) -> KernelSteps:
     """Return the kernel step; `layouts` are those of k, v, keys and values, contiguous if none are given."""
-    q, *operands, _ = (x for x in inputs if x is not None)
+    q, *operands, _ = op.present
     k, v, keys, _ = operands
-    (texts, groups, new, _), window = k.static_shape, attributes["window"]
+    (texts, groups, new, _), window = k.static_shape, op.attributes["window"]
     multiple = target.nominal.lanes(DTYPES[q.dtype].bits) * PANEL_VECTORS
     earlier = min(keys.static_shape[2], window + multiple) if window else keys.static_shape[2]
     most = _up_to_multiple(earlier + new, multiple)
     of_group = [TensorType(q.dtype, (texts, groups, most, x.static_shape[3])) for x in (k, v)]
     rows = TensorType(q.dtype, (texts, groups, q.static_shape[1] // groups * new, q.static_shape[3]))
-    heads = heads_of(target, rows, of_group[0], of_group[1], None, causal=False, scale=attributes["scale"])
+    heads = heads_of(target, rows, of_group[0], of_group[1], None, causal=False, scale=op.attributes["scale"])
     assert most % heads.nominal_panel == most % heads.panel == 0, "all panels are whole"
     memory = MemoryLayout(layouts or contiguous(operands), own_places([(*rows.static_shape[:3], heads.width)]))
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from prograd_proto import TensorType
 from runtime.codegen.ir import Index, Value
 from runtime.codegen.ir.words import where
 from runtime.codegen.kernels.attention.heads import Block, heads_of, over_blocks
@@ -16,31 +14,25 @@ from runtime.codegen.kernels.attention.seen import are_finite, seen_keys
 from runtime.codegen.kernels.attention.weights import write_weights
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.moves import Layout
+from runtime.codegen.kernels.op_types import OpTypes
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
 
 
 def forward(
-    target: Target,
-    inputs: Sequence[TensorType | None],
-    outputs: Sequence[TensorType],
-    attributes: Mapping[str, Any],
-    layouts: Sequence[Layout] = (),
-    places: Sequence[ResultPlace] = (),
+    target: Target, op: OpTypes, layouts: Sequence[Layout] = (), places: Sequence[ResultPlace] = ()
 ) -> KernelSteps:
     """Return the kernel step of attention; the result of operands of bfloat16 is float32 or bfloat16.
 
     Args:
         target: the target of the code.
-        inputs: types of queries, keys, values and, if there is one, the mask.
-        outputs: types of the results.
-        attributes: attributes by name.
+        op: the op; its operands are queries, keys, values and, if there is one, the mask.
         layouts: layouts of queries, keys and values; they are contiguous if none are given.
         places: the position of the result; it is a tensor of its own if none is given.
     """
-    *operands, mask = inputs
+    *operands, mask = op.inputs
     q, k, v = (x for x in operands if x is not None)
-    heads = heads_of(target, q, k, v, mask, attributes["causal"], attributes["scale"])
+    heads = heads_of(target, q, k, v, mask, op.attributes["causal"], op.attributes["scale"])
     products = products_of(heads)
     memory = MemoryLayout(layouts or contiguous([q, k, v]), places or own_places([(*q.static_shape[:3], heads.width)]))
     of_q, _, of_v = memory.has_gaps

@@ -10,6 +10,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis, Kind
 from runtime.codegen.groups.nodes import Node, Nodes
 from runtime.codegen.ir import DTYPES
+from runtime.codegen.kernels.op_types import OpTypes
 from runtime.codegen.lowering.decompositions import Decompositions
 from runtime.codegen.lowering.lowered_block import LoweredBlock
 from runtime.codegen.rules import CustomKernel, Decomposition, Pointwise, Rule, rule_of
@@ -110,7 +111,7 @@ def _usable_rule(kind: Kind) -> Rule | None:
     if rule is None or any(0 in type.static_shape for type in (*operands, *outputs)):
         return None
     if isinstance(rule, CustomKernel | Decomposition):
-        return rule if rule.supports(kind.inputs, outputs, kind.attributes) else None
+        return rule if rule.supports(OpTypes(kind.inputs, outputs, kind.attributes)) else None
     if any(type.dtype not in DTYPES for type in outputs):
         return None
     if isinstance(rule, Pointwise):
