@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import copysign, inf, nan, sqrt
+from typing import TypedDict
 
 import numpy as np
 
@@ -14,10 +15,19 @@ from runtime.engines.reference.kernels.update import decayed, pieces
 from runtime.kernel import Array
 
 
+class AdamSettings(TypedDict):
+    """The settings that Adam and its variants have in common."""
+
+    beta1: float
+    beta2: float
+    epsilon: float
+    decay: float
+
+
 def moments(
     tensors: Sequence[Array],
     out: Sequence[Array],
-    betas: tuple[float, float],
+    settings: AdamSettings,
     decay: float,
     scratch: Sequence[Array],
     more: Sequence[Array] = (),
@@ -29,8 +39,8 @@ def moments(
     """
     for p, dp, old_m, old_v, new_p, new_m, new_v, *rest in pieces([*tensors, *out, *more], scratch):
         g = decayed(p, dp, decay, rest[-1])
-        follow(old_m, g, 1 - betas[0], new_m, rest[-len(scratch)])
-        follow_square(old_v, g, betas[1], new_v, rest[-len(scratch)])
+        follow(old_m, g, 1 - settings["beta1"], new_m, rest[-len(scratch)])
+        follow_square(old_v, g, settings["beta2"], new_v, rest[-len(scratch)])
         yield p, g, new_p, new_m, new_v, *rest
 
 
