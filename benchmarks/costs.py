@@ -42,7 +42,7 @@ from runtime.codegen.ir import FLOAT32, INT64, Function, Module, pointer  # noqa
 from runtime.codegen.kernels.conv import bfloat16, variants  # noqa: E402 - likewise
 from runtime.codegen.kernels.conv.filter_plan import FilterGradient  # noqa: E402 - likewise
 from runtime.codegen.kernels.conv.plan import packed_filter_cycles  # noqa: E402 - likewise
-from runtime.codegen.kernels.depth import DepthLoop  # noqa: E402 - likewise
+from runtime.codegen.kernels.depth import DepthLoop, PairForm  # noqa: E402 - likewise
 from runtime.codegen.kernels.matmul import plan as matmul_plan  # noqa: E402 - likewise
 from runtime.codegen.kernels.matmul.plan import tile_cycles  # noqa: E402 - likewise
 from runtime.codegen.kernels.pair_chains import MAX_CHAINED_ROWS  # noqa: E402 - likewise
@@ -287,7 +287,7 @@ def matrix_tile(groups: int, rows: Sequence[int], *, is_far: bool = False) -> fl
 
     def body(f: Function, xs: Sequence[ir.Value], i: ir.Value, at: ir.Value) -> list[ir.Value]:
         depth = [DepthLoop(groups, 0, MATRIX_ROWS * width if is_far else 0), DepthLoop(MATRIX_ROWS, 1, width)]
-        sums = tile(f, at, rows, at + size, width, VECTOR, depth, of_pairs=True)
+        sums = tile(f, at, rows, at + size, width, VECTOR, depth, pairs=PairForm())
         for number, x in enumerate(sums):
             f.store(x, at, number * LANES + size // 2)
         return list(xs)
@@ -303,7 +303,7 @@ def chained_cycles(vectors: int) -> float:
 
     def body(f: Function, xs: Sequence[ir.Value], i: ir.Value, at: ir.Value) -> list[ir.Value]:
         lines, depth = [row * (pairs + LANES) for row in range(count)], [DepthLoop(pairs, 1, vectors * LANES)]
-        sums = tile(f, at, lines, at + size, vectors * LANES, VECTOR, depth, of_pairs=True, is_chained=True)
+        sums = tile(f, at, lines, at + size, vectors * LANES, VECTOR, depth, pairs=PairForm(is_chained=True))
         for number, x in enumerate(sums):
             f.store(x, at, number * LANES + size // 2)
         return list(xs)

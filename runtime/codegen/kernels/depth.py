@@ -1,11 +1,11 @@
-"""The depth of a product as loops, and the vectors of a row of its right operand."""
+"""The operands of a tile: its rows, the vectors of a row of its right operand, and its depth as loops."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from runtime.codegen.ir import Index
+from runtime.codegen.ir import Function, Index, Type, Value
 
 UNROLLED_DEPTH_STEPS: Final = 4
 """Steps of the innermost depth loop that are written out in its body."""
@@ -35,3 +35,41 @@ class PanelVector(NamedTuple):
 
 Prefetch = Callable[[Index], None]
 """Prefetches data for later use. Its argument is the first of `UNROLLED_DEPTH_STEPS` steps of the innermost loop."""
+
+
+class PairForm(NamedTuple):
+    """The form of pairs of bfloat16 in operands: words, unless a copy has another one.
+
+    Attributes:
+        is_widened: True if the two elements of a pair are float32, half of the stride of pairs from each other.
+        is_chained: True if words of whole groups of pairs hold neighbours of a chain; see `kernels.pair_chains`.
+        chains_rest: True if those of the pairs behind whole groups do too; their number is then a constant.
+    """
+
+    is_widened: bool = False
+    is_chained: bool = False
+    chains_rest: bool = False
+
+
+class Tile(NamedTuple):
+    """The operands of a tile.
+
+    Attributes:
+        f: the function that the tile is written into.
+        left: address of the left operand.
+        rows: the offset of each row from that address, in elements.
+        right: address of the right operand.
+        vectors: the vectors of a row of the right operand.
+        vector: their type.
+        depth: the loops of the depth, the innermost last.
+        asks: prefetches along the innermost loop.
+    """
+
+    f: Function
+    left: Value
+    rows: Sequence[int]
+    right: Value
+    vectors: Sequence[PanelVector]
+    vector: Type
+    depth: Sequence[DepthLoop]
+    asks: Sequence[Prefetch] = ()

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple, TypeVar
 from runtime.codegen.ir import FLOAT32, UINT8, Function, Index, Type, Value
 from runtime.codegen.ir.types import MASK
 from runtime.codegen.ir.words import transposed
-from runtime.codegen.kernels.depth import DepthLoop, PanelVector, Prefetch
+from runtime.codegen.kernels.depth import DepthLoop, PanelVector, Prefetch, Tile
 from runtime.codegen.machine import MATRIX_ROWS
 
 TILE_REGISTERS: Final = 8
@@ -48,23 +48,13 @@ MAX_MATRIX_ROWS: Final = {1: 3 * MATRIX_ROWS, 2: 2 * MATRIX_ROWS}
 """Upper bounds on the rows of a tile by its vectors, so that sums and operands fit into the registers."""
 
 
-def tile_of_words(
-    f: Function,
-    left: Value,
-    rows: Sequence[int],
-    right: Value,
-    vectors: Sequence[PanelVector],
-    vector: Type,
-    depth: Sequence[DepthLoop],
-    asks: Sequence[Prefetch],
-    sums: Sequence[Value],
-) -> list[Value]:
-    """Return the sums of products of a tile; the arguments are those of `tiles.tile`."""
-    found = list(sums)
-    for part in _parts(rows, vectors):
-        blocks = _Blocks(f, part, vector, depth[-1].iterations, asks)
-        places = [r * len(vectors) + v for r in part.row_numbers for v in part.vector_numbers]
-        results = blocks.sums([sums[i] for i in places], left, right, depth)
+def tile_of_words(tile: Tile, sums: Sequence[Value]) -> list[Value]:
+    """Return the sums of products of a tile."""
+    found, asks = list(sums), tile.asks
+    for part in _parts(tile.rows, tile.vectors):
+        blocks = _Blocks(tile.f, part, tile.vector, tile.depth[-1].iterations, asks)
+        places = [r * len(tile.vectors) + v for r in part.row_numbers for v in part.vector_numbers]
+        results = blocks.sums([sums[i] for i in places], tile.left, tile.right, tile.depth)
         for i, x in zip(places, results, strict=True):
             found[i] = x
         asks = ()

@@ -18,7 +18,6 @@ or as combined words. The right one is read again for each chain, and its words 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -26,7 +25,7 @@ from typing import Final, NamedTuple
 from runtime.codegen.costs import chained_step_cycles
 from runtime.codegen.ir import FLOAT32, Function, Index, Type, Value
 from runtime.codegen.ir.words import bits, shuffle
-from runtime.codegen.kernels.depth import DepthLoop, PanelVector, Prefetch
+from runtime.codegen.kernels.depth import DepthLoop, PairForm, PanelVector, Prefetch, Tile
 from runtime.codegen.kernels.pair_products import (
     GROUP_PAIRS,
     UINT16,
@@ -76,24 +75,10 @@ Add = Callable[[Value, Value, Value], Value]
 """From a vector of each operand and a sum to the sum after their products."""
 
 
-def tile_of_pairs(
-    f: Function,
-    left: Value,
-    rows: Sequence[int],
-    right: Value,
-    vectors: Sequence[PanelVector],
-    vector: Type,
-    depth: Sequence[DepthLoop],
-    asks: Sequence[Prefetch],
-    sums: Sequence[Value],
-    *,
-    is_widened: bool,
-    is_chained: bool,
-    chains_rest: bool,
-) -> list[Value]:
-    """Return the sums of products of a tile; the arguments are those of `tiles.tile`."""
-    chains = _Chains(f, rows, vectors, vector, left, right, depth, asks, is_widened, is_chained, chains_rest)
-    return flushed(f, list(sums), chains.added, replace(chains, asks=(), without_mode=True).added)
+def tile_of_pairs(tile: Tile, sums: Sequence[Value], pairs: PairForm) -> list[Value]:
+    """Return the sums of products of a tile."""
+    chains, slow = _Chains(tile, pairs), _Chains(tile._replace(asks=()), pairs, without_mode=True)
+    return flushed(tile.f, list(sums), chains.added, slow.added)
 
 
 def chain_rows(f: Function, at: Value, rows: int, row: int, pairs: Index, *, chains_rest: bool = False) -> None:
@@ -258,68 +243,52 @@ class _LeftCopy(NamedTuple):
     singles: int
 
 
-@dataclass(frozen=True)
-class _Chains:
+class _Chains(NamedTuple):
     """The chains of a tile.
 
     Attributes:
-        f: the function that the tile is written into.
-        rows: offsets of the rows of the left operand.
-        vectors: vectors of a row of the right operand.
-        vector: their type.
-        left, right: addresses of the operands.
-        depth: loops of the depth, the innermost last.
-        asks: prefetches along the innermost loop.
-        is_widened: True if the elements of pairs are float32.
-        is_chained: True if words of whole groups are those of `chain_rows` and `chain_columns`.
-        chains_rest: True if those of the pairs behind whole groups are too.
+        tile: the operands.
+        pairs: the form of its pairs.
         without_mode: True if no mode of the processor counts denormal numbers as 0.
     """
 
-    f: Function
-    rows: Sequence[int]
-    vectors: Sequence[PanelVector]
-    vector: Type
-    left: Value
-    right: Value
-    depth: Sequence[DepthLoop]
-    asks: Sequence[Prefetch]
-    is_widened: bool
-    is_chained: bool
-    chains_rest: bool
+    tile: Tile
+    pairs: PairForm
     without_mode: bool = False
 
     def added(self, sums: list[Value], zero: Value) -> list[Value]:
         """Return these sums and the products of the depth; `zero` is a vector of zeros, at which chains start."""
-        lanes, (*outer, along), found = self.vector.lanes, self.depth, list[Value]()
-        if self.is_chained and not outer and self._is_one_run(along.iterations):
+        lanes, (*outer, along), found = self.tile.vector.lanes, self.tile.depth, list[Value]()
+        if self.pairs.is_chained and not outer and self._is_one_run(along.iterations):
             for rows in self._chained_parts():
-                before = sums[len(found) : len(found) + len(rows) * len(self.vectors)]
-                found += self._groups(before, zero, self.left, self.right, along, 0, along.iterations, rows, not found)
+                before = sums[len(found) : len(found) + len(rows) * len(self.tile.vectors)]
+                found += self._groups(
+                    before, zero, self.tile.left, self.tile.right, along, 0, along.iterations, rows, not found
+                )
             return found
         for i, x in enumerate(sums):
-            self.f.store(x, self._buffer("tile_sums"), i * lanes)
-        self._nested(zero, self.left, self.right, self.depth)
-        return [self.f.load(self._buffer("tile_sums"), i * lanes, lanes) for i in range(len(sums))]
+            self.tile.f.store(x, self._buffer("tile_sums"), i * lanes)
+        self._nested(zero, self.tile.left, self.tile.right, self.tile.depth)
+        return [self.tile.f.load(self._buffer("tile_sums"), i * lanes, lanes) for i in range(len(sums))]
 
     def _buffer(self, name: str) -> Value:
         """Return memory for a vector of each sum."""
-        size = len(self.rows) * len(self.vectors) * self.vector.lanes
-        return self.f.buffer(f"{name}_{size}", FLOAT32, size)
+        size = len(self.tile.rows) * len(self.tile.vectors) * self.tile.vector.lanes
+        return self.tile.f.buffer(f"{name}_{size}", FLOAT32, size)
 
     def _nested(self, zero: Value, left: Value, right: Value, depth: Sequence[DepthLoop]) -> None:
         along, *inner = depth
         if inner:
-            for i in self.f.range(0, along.iterations):
+            for i in self.tile.f.range(0, along.iterations):
                 self._nested(zero, left + i * along.left, right + i * along.right, inner)
             return
         count, whole = along.iterations, whole_groups(along.iterations)
         self._whole_groups(zero, left, right, along, whole)
         rest = count - whole
         if isinstance(rest, Value):
-            with self.f.when(rest.not_equal(0)):
+            with self.tile.f.when(rest.not_equal(0)):
                 self._group(zero, left, right, along, whole, rest)
-        elif rest and self.chains_rest:
+        elif rest and self.pairs.chains_rest:
             assert isinstance(whole, int), "the depth is a constant"
             self._chained_rest(zero, left + whole * along.left, right + whole * along.right, along, rest, whole > 0)
         elif rest:
@@ -327,18 +296,18 @@ class _Chains:
 
     def _whole_groups(self, zero: Value, left: Value, right: Value, along: DepthLoop, whole: Index) -> None:
         """Add the products of whole groups to the sums in memory."""
-        if self.is_chained:
+        if self.pairs.is_chained:
             if len(self._chained_parts()) == 1:
                 self._chained_run(zero, left, right, along, 0, whole)
                 return
-            for i in self.f.range(0, whole, MAX_RUN_PAIRS):
+            for i in self.tile.f.range(0, whole, MAX_RUN_PAIRS):
                 self._chained_run(zero, left, right, along, i, least_of(i + MAX_RUN_PAIRS, whole))
             return
         parts = self._widened_parts()
-        for i in self.f.range(0, whole, GROUP_PAIRS):
+        for i in self.tile.f.range(0, whole, GROUP_PAIRS):
             if parts:
                 for pairs in range(0, GROUP_PAIRS, UNROLLED_PAIRS):
-                    for ask in self.asks:
+                    for ask in self.tile.asks:
                         ask(i + pairs)
                 self._widened_group(zero, left + i * along.left, right + i * along.right, along, parts)
             else:
@@ -348,9 +317,9 @@ class _Chains:
         self, zero: Value, left: Value, right: Value, along: DepthLoop, pairs: int, is_padded: bool
     ) -> None:
         """Add the products of combined words of a short group to the sums in memory."""
-        f, lanes, buffer, half, number = self.f, self.vector.lanes, self._buffer("tile_sums"), pairs // 2, 0
+        f, lanes, buffer, half, number = self.tile.f, self.tile.vector.lanes, self._buffer("tile_sums"), pairs // 2, 0
         for rows in self._chained_parts():
-            count = len(rows) * len(self.vectors)
+            count = len(rows) * len(self.tile.vectors)
             loop = f.loop(0, half, 1, [zero] * (2 * count))
             for i, carried in loop:
                 chains = list[Value]()
@@ -370,9 +339,14 @@ class _Chains:
 
     def _group(self, zero: Value, left: Value, right: Value, along: DepthLoop, first: Index, count: Index) -> None:
         """Add the products of `count` pairs from pair `first` on to the sums in memory."""
-        f, lanes, sums, before = self.f, self.vector.lanes, self._buffer("tile_sums"), self._buffer("tile_chains")
+        f, lanes, sums, before = (
+            self.tile.f,
+            self.tile.vector.lanes,
+            self._buffer("tile_sums"),
+            self._buffer("tile_chains"),
+        )
         left, right = left + first * along.left, right + first * along.right
-        has_instruction = f.target.has_pair_products and not self.is_widened
+        has_instruction = f.target.has_pair_products and not self.pairs.is_widened
         doubles = count // 2 if has_instruction and isinstance(count, int) else 0
         group = _Group(zero, left, right, along, first, count, doubles)
         copy = self._left(group)
@@ -385,21 +359,21 @@ class _Chains:
 
     def _widened_parts(self) -> list[Sequence[int]]:
         """Return the rows whose two chains of widened elements are in registers together; none if that is slower."""
-        most = MAX_WIDENED_SUMS[self.f.target.registers] // len(self.vectors)
-        if not self.is_widened or self.without_mode or not most:
+        most = MAX_WIDENED_SUMS[self.tile.f.target.registers] // len(self.tile.vectors)
+        if not self.pairs.is_widened or self.without_mode or not most:
             return []
-        parts = list(_parts(self.rows, most))
-        return parts if min(map(len, parts)) * len(self.vectors) >= MIN_WIDENED_SUMS else []
+        parts = list(_parts(self.tile.rows, most))
+        return parts if min(map(len, parts)) * len(self.tile.vectors) >= MIN_WIDENED_SUMS else []
 
     def _widened_group(
         self, zero: Value, left: Value, right: Value, along: DepthLoop, parts: list[Sequence[int]]
     ) -> None:
         """Add the products of a group of widened elements to the sums in memory, both chains of some rows at a time."""
-        f, lanes, sums, number = self.f, self.vector.lanes, self._buffer("tile_sums"), 0
+        f, lanes, sums, number = self.tile.f, self.tile.vector.lanes, self._buffer("tile_sums"), 0
         assert isinstance(along.left, int), "widened operands have constant strides"
         assert isinstance(along.right, int), "widened operands have constant strides"
         for rows in parts:
-            count = len(rows) * len(self.vectors)
+            count = len(rows) * len(self.tile.vectors)
             loop = f.loop(0, 2 * GROUP_PAIRS, UNROLLED_PAIRS, [zero] * (2 * count))
             for i, carried in loop:
                 chains = [carried[:count], carried[count:]]
@@ -413,9 +387,9 @@ class _Chains:
 
     def _chained_run(self, zero: Value, left: Value, right: Value, along: DepthLoop, first: Index, stop: Index) -> None:
         """Add the products of a run of groups of combined words to the sums in memory."""
-        f, lanes, buffer, number = self.f, self.vector.lanes, self._buffer("tile_sums"), 0
+        f, lanes, buffer, number = self.tile.f, self.tile.vector.lanes, self._buffer("tile_sums"), 0
         for rows in self._chained_parts():
-            places = range(number, number + len(rows) * len(self.vectors))
+            places = range(number, number + len(rows) * len(self.tile.vectors))
             sums = [f.load(buffer, i * lanes, lanes) for i in places]
             sums = self._groups(sums, zero, left, right, along, first, stop, rows, not number)
             for i, x in zip(places, sums, strict=True):
@@ -430,7 +404,7 @@ class _Chains:
 
     def _chained_parts(self) -> Sequence[Sequence[int]]:
         """Return the rows whose chains and sums are in registers together."""
-        return list(_parts(self.rows, max(MAX_CHAINED_SUMS // len(self.vectors), 1)))
+        return list(_parts(self.tile.rows, max(MAX_CHAINED_SUMS // len(self.tile.vectors), 1)))
 
     def _groups(
         self,
@@ -445,7 +419,7 @@ class _Chains:
         is_first: bool,
     ) -> list[Value]:
         """Return these sums of some rows after a run of groups; the first rows prefetch."""
-        loop, asks = self.f.loop(first, stop, GROUP_PAIRS, sums), self.asks if is_first else ()
+        loop, asks = self.tile.f.loop(first, stop, GROUP_PAIRS, sums), self.tile.asks if is_first else ()
         for i, before in loop:
             added = self._both_chains(zero, left, right, along, i, rows, asks)
             loop.carry([x + y for x, y in zip(before, added, strict=True)])
@@ -462,9 +436,9 @@ class _Chains:
         asks: Sequence[Prefetch],
     ) -> list[Value]:
         """Return the sums of both chains of a group of combined words for some rows."""
-        count, half = len(rows) * len(self.vectors), GROUP_PAIRS // 2
+        count, half = len(rows) * len(self.tile.vectors), GROUP_PAIRS // 2
         left, right = left + first * along.left, right + first * along.right
-        loop = self.f.loop(0, half, UNROLLED_PAIRS // 2, [zero] * (2 * count))
+        loop = self.tile.f.loop(0, half, UNROLLED_PAIRS // 2, [zero] * (2 * count))
         for i, carried in loop:
             for ask in asks:
                 ask(first + i * 2)
@@ -487,41 +461,43 @@ class _Chains:
         of: Callable[[Value], Value] | None = None,
     ) -> list[Value]:
         """Return the sums after a step of these rows; see `pair_products.products_added`."""
-        return products_added(self.f, sums, left, right, rows, self.vectors, self.vector.lanes, add, of)
+        return products_added(self.tile.f, sums, left, right, rows, self.tile.vectors, self.tile.vector.lanes, add, of)
 
     # The copy of the left operand.
 
     def _left(self, group: _Group) -> _LeftCopy:
         """Return the left operand as chains of float32: in place if it is, else a copy."""
         step = group.along.left
-        if self.is_widened:
+        if self.pairs.is_widened:
             assert isinstance(step, int), "widened operands have constant strides"
-            return _LeftCopy(group.left, self.rows, step, step // 2, 0)
+            return _LeftCopy(group.left, self.tile.rows, step, step // 2, 0)
         return self._copied_rows(group) if isinstance(step, int) and step == 1 else self._copied_steps(group)
 
     def _left_copy(self, row: int, step: int, singles: int) -> _LeftCopy:
-        size = (len(self.rows) + GROUP_PAIRS) * 2 * GROUP_PAIRS
-        rows = [row * r for r in range(len(self.rows))]
-        return _LeftCopy(self.f.buffer(f"tile_left_{size}", FLOAT32, 2 * size), rows, step, size, singles)
+        size = (len(self.tile.rows) + GROUP_PAIRS) * 2 * GROUP_PAIRS
+        rows = [row * r for r in range(len(self.tile.rows))]
+        return _LeftCopy(self.tile.f.buffer(f"tile_left_{size}", FLOAT32, 2 * size), rows, step, size, singles)
 
     def _copied_rows(self, group: _Group) -> _LeftCopy:
         """Copy rows whose pairs are contiguous: words of two elements of a chain, and behind them all its elements."""
         copy = self._left_copy(2 * GROUP_PAIRS, 1, GROUP_PAIRS if group.doubles else 0)
-        for r, row in enumerate(self.rows):
-            words = self.f.load(group.left, row, GROUP_PAIRS, group.pairs)
+        for r, row in enumerate(self.tile.rows):
+            words = self.tile.f.load(group.left, row, GROUP_PAIRS, group.pairs)
             elements = bits(words, UINT16)
             for half in (LOWER, UPPER):
                 at = copy.rows[r] + half * copy.half
                 if group.doubles:
-                    self.f.store(bits(shuffle(elements, elements, _CHAINED[half]), WORD), copy.at, at)
+                    self.tile.f.store(bits(shuffle(elements, elements, _CHAINED[half]), WORD), copy.at, at)
                 if 2 * group.doubles != group.pairs:
-                    self.f.store(widened_half(words, half), copy.at, at + copy.singles)
+                    self.tile.f.store(widened_half(words, half), copy.at, at + copy.singles)
         return copy
 
     def _copied_steps(self, group: _Group) -> _LeftCopy:
         """Copy pair by pair of the depth, all rows at a time if they are contiguous."""
-        f, along, doubles, count = self.f, group.along, group.doubles, len(self.rows)
-        is_line = list(self.rows) == [*range(self.rows[0], self.rows[0] + count)] and 1 < count <= GROUP_PAIRS
+        f, along, doubles, count = self.tile.f, group.along, group.doubles, len(self.tile.rows)
+        is_line = (
+            list(self.tile.rows) == [*range(self.tile.rows[0], self.tile.rows[0] + count)] and 1 < count <= GROUP_PAIRS
+        )
         step = count + GROUP_PAIRS
         copy = self._left_copy(1, step, -doubles * step)
 
@@ -529,7 +505,7 @@ class _Chains:
             at = group.left + f.index(i) * along.left
             return f.load(at, row, GROUP_PAIRS, count) if is_line else f.load(at, row)
 
-        for r, row in enumerate(self.rows[:1] if is_line else self.rows):
+        for r, row in enumerate(self.tile.rows[:1] if is_line else self.tile.rows):
             for i in f.range(0, doubles):
                 pair = words(f.index(i) * 2, row), words(f.index(i) * 2 + 1, row)
                 for half in (LOWER, UPPER):
@@ -544,10 +520,10 @@ class _Chains:
 
     def _chain(self, group: _Group, copy: _LeftCopy, half: int) -> list[Value]:
         """Return the chain of one half of the pairs of a group."""
-        chain = _Chain(self.f, group, copy, half, self.vectors, self.vector.lanes, self.is_widened)
-        add = added_without_mode if self.without_mode else self.f.fma
-        asks = self.asks if half == LOWER else ()
-        sums = [group.zero] * (len(self.rows) * len(self.vectors))
+        chain = _Chain(self.tile.f, group, copy, half, self.tile.vectors, self.tile.vector.lanes, self.pairs.is_widened)
+        add = added_without_mode if self.without_mode else self.tile.f.fma
+        asks = self.tile.asks if half == LOWER else ()
+        sums = [group.zero] * (len(self.tile.rows) * len(self.tile.vectors))
         sums = self._steps(sums, 0, group.doubles, UNROLLED_PAIRS // 2, chain.double_step, asks, group.first, 2)
         sums = self._steps(
             sums, 2 * group.doubles, group.pairs, UNROLLED_PAIRS, partial(chain.step, add), asks, group.first, 1
@@ -570,12 +546,12 @@ class _Chains:
             if each > 1 and not isinstance(stop, int):
                 continue
             end = start + (stop - start) // each * each if isinstance(stop, int) else stop
-            loop = self.f.loop(start, end, each, sums)
+            loop = self.tile.f.loop(start, end, each, sums)
             for i, carried in loop:
                 for ask in asks if each > 1 else ():
                     ask(first + i * pairs)
                 for u in range(each):
-                    carried = step(carried, self.f.index(i), u)
+                    carried = step(carried, self.tile.f.index(i), u)
                 loop.carry(carried)
             sums, start = loop.results, end if isinstance(end, int) else start
         return sums

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from runtime.codegen.ir import UINT8, Function, Index, Type, Value
 from runtime.codegen.ir.words import minimum, where
 from runtime.codegen.kernels import matrix_tiles, pair_chains
-from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS, DepthLoop, PanelVector, Prefetch
+from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS, DepthLoop, PairForm, PanelVector, Prefetch, Tile
 from runtime.codegen.kernels.integers.words import multiply_add, word_at
 from runtime.codegen.kernels.pair_products import (
     added_by_instruction,
@@ -55,10 +55,7 @@ def tile(
     sums: list[Value] | None = None,
     indices: Sequence[PanelVector] = (),
     *,
-    of_pairs: bool = False,
-    is_widened: bool = False,
-    is_chained: bool = False,
-    chains_rest: bool = False,
+    pairs: PairForm | None = None,
 ) -> list[Value]:
     """Return the sums of products of a tile: the vectors of the first row, then those of the next rows.
 
@@ -74,51 +71,34 @@ def tile(
         asks: prefetches along the innermost loop.
         sums: values to which products are added; 0 unless given.
         indices: the vectors of a row of the right operand, if they are not contiguous.
-        of_pairs: True if elements are pairs of bfloat16, which are added in groups, or in order if the target adds
-            pairs; see `kernels.pair_products`.
-        is_widened: True if the two elements of a pair are float32, half of the stride of pairs from each other.
-        is_chained: True if words of whole groups of pairs hold neighbours of a chain; see `kernels.pair_chains`.
-        chains_rest: True if those of the pairs behind whole groups do too; their number is then a constant.
+        pairs: the form of elements that are pairs of bfloat16, which are added in groups, or in order if the target
+            adds pairs; see `kernels.pair_products`.
     """
     indices = indices or [PanelVector(j, min(vector.lanes, columns - j)) for j in range(0, columns, vector.lanes)]
     sums = sums or [f.constant(vector, 0)] * (len(rows) * len(indices))
-    if of_pairs:
+    operands = Tile(f, left, rows, right, indices, vector, depth, asks)
+    if pairs is not None:
         if depth[-1].iterations == 0:
             return sums
-        arguments = (f, left, rows, right, indices, vector, depth, asks, sums)
         if f.target.adds_pairs:
-            return _tile_of_ordered_pairs(*arguments, is_widened=is_widened)
+            return _tile_of_ordered_pairs(operands, sums, is_widened=pairs.is_widened)
         if f.target.has_matrix_tiles:
-            return matrix_tiles.tile_of_words(*arguments)
-        return pair_chains.tile_of_pairs(
-            *arguments, is_widened=is_widened, is_chained=is_chained, chains_rest=chains_rest
-        )
+            return matrix_tiles.tile_of_words(operands, sums)
+        return pair_chains.tile_of_pairs(operands, sums, pairs)
     if f.target.has_byte_tiles and left.type.element == UINT8 and depth[-1].left == BYTES_OF_WORD:
-        return matrix_tiles.tile_of_words(f, left, rows, right, indices, vector, depth, asks, sums)
-    return _nested(_Step(f, rows, indices, vector.lanes, asks), sums, left, right, depth)
+        return matrix_tiles.tile_of_words(operands, sums)
+    return _nested(_Step(operands), sums, left, right, depth)
 
 
-def _tile_of_ordered_pairs(
-    f: Function,
-    left: Value,
-    rows: Sequence[int],
-    right: Value,
-    vectors: Sequence[PanelVector],
-    vector: Type,
-    depth: Sequence[DepthLoop],
-    asks: Sequence[Prefetch],
-    sums: Sequence[Value],
-    *,
-    is_widened: bool,
-) -> list[Value]:
-    """Return the sums of a tile whose elements are one chain each; the arguments are those of `tile`."""
-    step = _PairStep(f, rows, vectors, vector.lanes, asks, is_widened)
-    slow = step._replace(asks=(), without_mode=True)
+def _tile_of_ordered_pairs(tile: Tile, sums: Sequence[Value], *, is_widened: bool) -> list[Value]:
+    """Return the sums of a tile whose elements are one chain each."""
+    step = _PairStep(tile, is_widened)
+    slow = step._replace(tile=tile._replace(asks=()), without_mode=True)
 
     def added(each: _PairStep, before: list[Value]) -> list[Value]:
-        return _nested(each, [tied(x) for x in before], left, right, depth)
+        return _nested(each, [tied(x) for x in before], tile.left, tile.right, tile.depth)
 
-    return flushed(f, list(sums), lambda before, _: added(step, before), lambda before, _: added(slow, before))
+    return flushed(tile.f, list(sums), lambda before, _: added(step, before), lambda before, _: added(slow, before))
 
 
 def prepared_tile(
@@ -139,20 +119,8 @@ def prepared_tile(
     """
     target, each = f.target, pair_chains.elements_of_pair(f.target) if of_pairs else 1
     loops = [depth._replace(left=depth.left * each, right=depth.right * each)]
-    is_widened, is_chained = target.widens_pairs, target.chains_pairs
-    return tile(
-        f,
-        left,
-        rows,
-        right,
-        columns,
-        vector,
-        loops,
-        asks,
-        of_pairs=of_pairs,
-        is_widened=is_widened,
-        is_chained=is_chained,
-    )
+    pairs = PairForm(target.widens_pairs, target.chains_pairs) if of_pairs else None
+    return tile(f, left, rows, right, columns, vector, loops, asks, pairs=pairs)
 
 
 def lines(sums: Sequence[Value], count: int) -> list[list[Value]]:
@@ -164,25 +132,21 @@ def lines(sums: Sequence[Value], count: int) -> list[list[Value]]:
 class _Step(NamedTuple):
     """A step of the depth: the vectors of a row of the right operand times an element of each row of the left one."""
 
-    f: Function
-    rows: Sequence[int]
-    vectors: Sequence[PanelVector]
-    lanes: int
-    asks: Sequence[Prefetch]
+    tile: Tile
 
     def added(self, sums: list[Value], left: Value, right: Value, along: DepthLoop, u: int) -> list[Value]:
         """Return the sums after step `u` behind these addresses."""
-        f = self.f
+        f, rows, lanes = self.tile.f, self.tile.rows, self.tile.vector.lanes
         left, far_left = _moved(left, along.left, u)
         right, far_right = _moved(right, along.right, u)
-        line = [f.load(right, far_right + vector.first, self.lanes, vector.tail) for vector in self.vectors]
+        line = [f.load(right, far_right + vector.first, lanes, vector.tail) for vector in self.tile.vectors]
         out: list[Value] = []
         of_bytes = not line[0].type.is_float
         assert left.type.element is not None, "addresses are of elements"
         multiplied = partial(multiply_add, element=left.type.element) if of_bytes else f.fma
-        for row in self.rows:
+        for row in rows:
             at = row + far_left
-            x = word_at(f, left, at, self.lanes) if of_bytes else f.splat(f.load(left, at), self.lanes)
+            x = word_at(f, left, at, lanes) if of_bytes else f.splat(f.load(left, at), lanes)
             out += [multiplied(x, y, s) for y, s in zip(line, sums[len(out) : len(out) + len(line)], strict=True)]
         return out
 
@@ -191,23 +155,19 @@ class _PairStep(NamedTuple):
     """A step of the depth of pairs: all products of second elements, then all of first ones.
 
     Attributes:
-        f, rows, vectors, lanes, asks: as those of `_Step`.
+        tile: the operands.
         is_widened: True if the elements of pairs are float32, half of the stride of pairs from each other.
         without_mode: True if no mode of the processor counts denormal numbers as 0.
     """
 
-    f: Function
-    rows: Sequence[int]
-    vectors: Sequence[PanelVector]
-    lanes: int
-    asks: Sequence[Prefetch]
+    tile: Tile
     is_widened: bool
     without_mode: bool = False
 
     def added(self, sums: list[Value], left: Value, right: Value, along: DepthLoop, u: int) -> list[Value]:
         """Return the sums after step `u` behind these addresses."""
-        left, right = left + self.f.index(along.left) * u, right + self.f.index(along.right) * u
-        operands, f = (self.rows, self.vectors, self.lanes), self.f
+        f, operands = self.tile.f, (self.tile.rows, self.tile.vectors, self.tile.vector.lanes)
+        left, right = left + f.index(along.left) * u, right + f.index(along.right) * u
         if f.target.has_pair_products and not self.is_widened and not self.without_mode:
             return products_added(f, sums, left, right, *operands, added_by_instruction)
         add = added_without_mode if self.without_mode else f.fma
@@ -234,7 +194,7 @@ def _nested(
 ) -> list[Value]:
     if len(depth) == 1:
         return _innermost(step, sums, left, right, depth[0])
-    loop = step.f.loop(0, depth[0].iterations, 1, sums)
+    loop = step.tile.f.loop(0, depth[0].iterations, 1, sums)
     for i, carried in loop:
         loop.carry(_nested(step, carried, left + i * depth[0].left, right + i * depth[0].right, depth[1:]))
     return loop.results
@@ -242,18 +202,18 @@ def _nested(
 
 def _innermost(step: _Step | _PairStep, sums: list[Value], left: Value, right: Value, along: DepthLoop) -> list[Value]:
     whole: Index = 0
-    if not step.f.target.is_compact:
+    if not step.tile.f.target.is_compact:
         whole = (
             along.iterations // UNROLLED_DEPTH_STEPS * UNROLLED_DEPTH_STEPS
             if isinstance(along.iterations, int)
             else along.iterations & -UNROLLED_DEPTH_STEPS
         )
     for start, stop, count in ((0, whole, UNROLLED_DEPTH_STEPS), (whole, along.iterations, 1)):
-        loop = step.f.loop(start, stop, count, sums, is_nonempty=along.has_whole_block and count > 1)
+        loop = step.tile.f.loop(start, stop, count, sums, is_nonempty=along.has_whole_block and count > 1)
         for i, carried in loop:
             a, b = left + i * along.left, right + i * along.right
             if count == UNROLLED_DEPTH_STEPS:
-                for ask in step.asks:
+                for ask in step.tile.asks:
                     ask(i)
             for u in range(count):
                 carried = step.added(carried, a, b, along, u)

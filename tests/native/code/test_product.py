@@ -11,7 +11,7 @@ from native.guarded import guarded
 from runtime.codegen.ir import FLOAT32, FLOAT64, INT32, Module, pointer
 from runtime.codegen.ir.types import BFLOAT16
 from runtime.codegen.ir.words import convert, maximum
-from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS
+from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS, PairForm
 from runtime.codegen.kernels.matmul import ComputedMatrix, Matrix, PairedMatrix, plan_product, product, stored
 from runtime.codegen.kernels.matmul.plan import MAX_CHAIN_DEPTH, MAX_TILE_ROWS, shares
 from runtime.codegen.kernels.matmul.tile import tile
@@ -261,7 +261,7 @@ def test_two_chains_of_combined_pairs_stay_in_registers(vectors, rows):
     f = module.function("tile", [pointer(FLOAT32)] * 3)
     a, b, c = f.arguments
     vector, pairs = FLOAT32.of(of.lanes()), 4 * GROUP_PAIRS
-    sums = tile(f, Matrix(a, pairs), Matrix(b, width), rows, width, vector, pairs, of_pairs=True, is_chained=True)
+    sums = tile(f, Matrix(a, pairs), Matrix(b, width), rows, width, vector, pairs, pairs=PairForm(is_chained=True))
     for i, x in enumerate(x for row in sums for x in row):
         f.store(x, c, i * of.lanes())
     f.end()

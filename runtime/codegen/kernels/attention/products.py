@@ -12,6 +12,7 @@ from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.ir.words import convert, first, minimum, where
 from runtime.codegen.kernels.attention.heads import Heads
 from runtime.codegen.kernels.attention.rows import copy_rows
+from runtime.codegen.kernels.depth import PairForm
 from runtime.codegen.kernels.matmul import Matrix, Operand, in_tiles, packed_right
 from runtime.codegen.kernels.matmul.plan import MAX_CHAIN_DEPTH, tile_shape
 from runtime.codegen.kernels.matmul.tile import Sums, tile
@@ -249,16 +250,16 @@ class Products:
 
     def _tile(self, f: Function, left: Matrix, right: Matrix, rows: int, columns: int, depth: Index, most: int) -> Sums:
         """Return the sums of a tile; parts of the depth are added in order."""
-        vector, of_pairs = self.vector, self.heads.of_pairs
+        vector, pairs = self.vector, PairForm() if self.heads.of_pairs else None
         if most <= MAX_CHAIN_DEPTH:
             is_known = isinstance(depth, int)
-            return tile(f, left, right, rows, columns, vector, depth, has_whole_block=is_known, of_pairs=of_pairs)
+            return tile(f, left, right, rows, columns, vector, depth, has_whole_block=is_known, pairs=pairs)
         across = -(-columns // self.heads.lanes)
         loop = f.loop(0, depth, MAX_CHAIN_DEPTH, [f.constant(vector, 0)] * (rows * across))
         for p, totals in loop:
             part = minimum(f.index(depth) - p, MAX_CHAIN_DEPTH)
             a, b = left.moved(0, p), right.moved(p, 0)
-            sums = tile(f, a, b, rows, columns, vector, part, has_whole_block=False, of_pairs=of_pairs)
+            sums = tile(f, a, b, rows, columns, vector, part, has_whole_block=False, pairs=pairs)
             loop.carry([x + y for x, y in zip(totals, (x for row in sums for x in row), strict=True)])
         return [loop.results[r * across : (r + 1) * across] for r in range(rows)]
 

@@ -15,7 +15,7 @@ from runtime.codegen.ir.words import maximum, minimum, where
 from runtime.codegen.kernels.conv.axes import Axis, AxisPhase
 from runtime.codegen.kernels.conv.borders import Border, Images, bordered, first_operand, onward
 from runtime.codegen.kernels.conv.plan import ConvPlan, ConvShape, ConvTile
-from runtime.codegen.kernels.depth import DepthLoop, Prefetch
+from runtime.codegen.kernels.depth import DepthLoop, PairForm, Prefetch
 from runtime.codegen.kernels.matmul import Matrix, Operand, PairedMatrix
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.matmul.plan import shares
@@ -326,20 +326,8 @@ class _Tiles:
     def _tile_sums(
         self, left: Value, offsets: list[int], right: Value, loops: list[DepthLoop], asks: list[Prefetch]
     ) -> list[Value]:
-        plan = self.plan
-        return tile(
-            self.f,
-            left,
-            offsets,
-            right,
-            self.columns,
-            self.convolution.vector,
-            loops,
-            asks,
-            of_pairs=self.shape.of_pairs,
-            is_widened=plan.is_widened,
-            is_chained=plan.is_chained,
-        )
+        pairs = PairForm(self.plan.is_widened, self.plan.is_chained) if self.shape.of_pairs else None
+        return tile(self.f, left, offsets, right, self.columns, self.convolution.vector, loops, asks, pairs=pairs)
 
     def _ahead(self, left: Value, offsets: list[int]) -> list[Prefetch]:
         """Return prefetches of the next tile's pixels, if they follow in memory.

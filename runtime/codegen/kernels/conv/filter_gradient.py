@@ -19,7 +19,7 @@ from runtime.codegen.ir.words import maximum, minimum
 from runtime.codegen.kernels.conv.borders import Images, bordered
 from runtime.codegen.kernels.conv.filter_plan import FilterAxis, FilterGradient
 from runtime.codegen.kernels.copies import copied
-from runtime.codegen.kernels.depth import DepthLoop
+from runtime.codegen.kernels.depth import DepthLoop, PairForm
 from runtime.codegen.kernels.matmul import in_shares, in_tiles
 from runtime.codegen.kernels.matmul.plan import shares
 from runtime.codegen.kernels.pair_chains import pair_of_row
@@ -238,19 +238,8 @@ class _Emission:
     def _tile(
         self, f: Function, left: Value, offsets: list[int], panel: Value, columns: int, depth: list[DepthLoop]
     ) -> list[Value]:
-        is_widened, is_chained, of_pairs = self.elements > 1, self.is_chained, self.shape.of_pairs
-        return tile(
-            f,
-            left,
-            offsets,
-            panel,
-            columns,
-            self.vector,
-            depth,
-            of_pairs=of_pairs,
-            is_widened=is_widened,
-            is_chained=is_chained,
-        )
+        pairs = PairForm(self.elements > 1, self.is_chained) if self.shape.of_pairs else None
+        return tile(f, left, offsets, panel, columns, self.vector, depth, pairs=pairs)
 
     def _places(self, sums: list[list[Value]], columns: int) -> Iterator[tuple[int, int, Value]]:
         """Yield, for each vector of a tile: its offset from the first, the lanes that count, and its value."""

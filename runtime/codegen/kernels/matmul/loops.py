@@ -299,21 +299,9 @@ class _BlockTiles:
 
     def _sums(self, a: Matrix, b: Matrix, rows: int, columns: int, along: Callable[[Index], None] | None) -> Sums:
         plan, last = self.plan, self.k % self.plan.depth if self.plan.depth else 0
-        return tile(
-            self.f,
-            a,
-            b,
-            rows,
-            columns,
-            self.vector,
-            self.depth,
-            has_whole_block=not 0 < last < UNROLLED_DEPTH_STEPS,
-            along=along,
-            of_pairs=plan.of_pairs,
-            is_widened=plan.is_widened,
-            is_chained=plan.is_chained,
-            chains_rest=plan.chains_rest,
-        )
+        is_whole = not 0 < last < UNROLLED_DEPTH_STEPS
+        operands = (a, b, rows, columns, self.vector, self.depth)
+        return tile(self.f, *operands, has_whole_block=is_whole, along=along, pairs=plan.pairs)
 
     def _add(self, at: Matrix, sums: Sums, columns: int) -> None:
         """Store the sums of the first block of the depth, and add those of others."""

@@ -18,7 +18,7 @@ from runtime.codegen.costs import (
     matrix_tile_step_cycles,
     tile_step_cycles,
 )
-from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS
+from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS, PairForm
 from runtime.codegen.kernels.matmul.shape import MOST_FEW_ROWS
 from runtime.codegen.kernels.matrix_tiles import MAX_MATRIX_ROWS
 from runtime.codegen.kernels.pair_chains import MAX_CHAINED_ROWS
@@ -131,6 +131,11 @@ class MatmulPlan(NamedTuple):
     def chains_rest(self) -> bool:
         """True if the words of pairs behind whole groups of a block hold neighbours of a chain too."""
         return self.is_chained and self.is_even
+
+    @property
+    def pairs(self) -> PairForm | None:
+        """The form of the pairs that a tile reads; None if elements are no pairs."""
+        return PairForm(self.is_widened, self.is_chained, self.chains_rest) if self.of_pairs else None
 
     @property
     def elements(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.kernels import tiles
+from runtime.codegen.kernels.depth import PairForm
 from runtime.codegen.kernels.matmul.matrix import Matrix
 
 Sums = list[list[Value]]
@@ -23,36 +24,19 @@ def tile(
     *,
     has_whole_block: bool = True,
     along: Callable[[Index], None] | None = None,
-    of_pairs: bool = False,
-    is_widened: bool = False,
-    is_chained: bool = False,
-    chains_rest: bool = False,
+    pairs: PairForm | None = None,
 ) -> Sums:
     """Return the sums of products of `rows` rows of the left operand with `columns` columns of the right one.
 
     The rows of the right operand are contiguous; the last vector of a row may be partial. A depth that is not a
     constant is at least `UNROLLED_DEPTH_STEPS`, or `has_whole_block` is False. `along` is called with the first of
-    every `UNROLLED_DEPTH_STEPS` steps. The other arguments are those of
-    `tiles.tile`; for pairs the depth counts them.
+    every `UNROLLED_DEPTH_STEPS` steps. The other arguments are those of `tiles.tile`; for pairs the depth counts them.
     """
     assert depth == 0 or right.column == 1, f"columns are {right.column} apart"
-    offsets, each = [i * left.row for i in range(rows)], 2 if is_widened else 1
+    offsets, each = [i * left.row for i in range(rows)], 2 if pairs and pairs.is_widened else 1
     loops, asks = (
         [tiles.DepthLoop(depth, left.column * each, right.row * each, has_whole_block)],
         [along] if along else (),
     )
-    sums = tiles.tile(
-        f,
-        left.at,
-        offsets,
-        right.at,
-        columns,
-        vector,
-        loops,
-        asks,
-        of_pairs=of_pairs,
-        is_widened=is_widened,
-        is_chained=is_chained,
-        chains_rest=chains_rest,
-    )
+    sums = tiles.tile(f, left.at, offsets, right.at, columns, vector, loops, asks, pairs=pairs)
     return tiles.lines(sums, rows)

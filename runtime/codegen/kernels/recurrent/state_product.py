@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from runtime.codegen.ir import Function, Index, Value
-from runtime.codegen.kernels.depth import DepthLoop, PanelVector
+from runtime.codegen.kernels.depth import DepthLoop, PairForm, PanelVector
 from runtime.codegen.kernels.matmul.plan import depth_of_block, shares, tile_rows
 from runtime.codegen.kernels.pair_chains import MAX_CHAINED_ROWS, chain_columns, chain_rows
 from runtime.codegen.kernels.recurrent.layer import Layer
@@ -93,20 +93,10 @@ def _sums(
 ) -> list[Value]:
     """Return the sums of a block of the depth, by row the vectors of weights."""
     each, vectors = layer.elements, weights.vectors
-    return tile(
-        f,
-        at + first * each,
-        rows,
-        weights.start + first * (each * weights.apart),
-        len(vectors) * layer.lanes,
-        layer.vector,
-        [DepthLoop(size, each, each * weights.apart)],
-        indices=vectors,
-        of_pairs=layer.of_pairs,
-        is_widened=layer.is_widened,
-        is_chained=layer.is_chained,
-        chains_rest=layer.is_chained,
-    )
+    pairs = PairForm(layer.is_widened, layer.is_chained, chains_rest=layer.is_chained) if layer.of_pairs else None
+    right, depth = weights.start + first * (each * weights.apart), [DepthLoop(size, each, each * weights.apart)]
+    columns = len(vectors) * layer.lanes
+    return tile(f, at + first * each, rows, right, columns, layer.vector, depth, indices=vectors, pairs=pairs)
 
 
 def _add(f: Function, to: Value, sums: list[Value]) -> None:
