@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from prograd_proto.errors import require
-from prograd_proto.result_types.rule import rule, rule_with_halves
+from prograd_proto.result_types.rule import RULES, Rule, rule, rule_with_halves
 from prograd_proto.result_types.shapes import (
     broadcast_shapes,
     factor_sum_dtype,
@@ -15,81 +17,50 @@ from prograd_proto.result_types.shapes import (
 from prograd_proto.tensor_types import TensorType
 
 
-@rule_with_halves
-def rnn_layer(
-    x: TensorType, r: TensorType, h0: TensorType, mask: TensorType | None = None, *, reverse: bool
-) -> TensorType:
-    return _states(x, r, h0, mask, 1)
+def recurrent_layer(name: str, gates: int, states: str, *, has_bias: bool = False) -> None:
+    """Enter the rules of a recurrent layer and of its gradient.
+
+    The operands of the layer are x, r, the bias if there is one, the states before the first step, such as h0, and the
+    mask. Those of the gradient have the states after each step and their gradients, such as h and dh, before the mask.
+    """
+    carried = states.split()
+    first, after = [f"{state}0" for state in carried], [*carried, *(f"d{state}" for state in carried)]
+    operands = ("x", "r", *(["bias"] if has_bias else []), *first)
+
+    def checked(given: Mapping[str, TensorType]) -> TensorType:
+        """Return the type of the states after each step."""
+        x, h0 = given["x"], given["h0"]
+        c0, bias = given.get("c0", h0), given.get("bias")
+        require(c0 == h0, f"c0 is {c0} and h0 {h0}")
+        found = _states(x, given["r"], h0, given.get("mask"), gates)
+        require(bias in (None, TensorType(x.dtype, x.shape[-1:])), f"bias is {bias}, not {x.dtype}[{x.shape[-1]}]")
+        return found
+
+    def layer(*types: TensorType | None, reverse: bool) -> tuple[TensorType, ...]:
+        return (checked(_named((*operands, "mask"), types)),) * len(carried)
+
+    def gradient(*types: TensorType | None, reverse: bool) -> tuple[TensorType, ...]:
+        given = _named((*operands, *after, "mask"), types)
+        found = checked(given)
+        same = all(given[name] == found for name in after)
+        require(same, f"{', '.join(after[:-1])} and {after[-1]} have not the type of the states")
+        return (given["x"], *[given["x"]] * has_bias, *(given[name] for name in first))
+
+    for rule_name, types, names in (
+        (name, layer, (*operands, "mask")),
+        (f"{name}_gradient", gradient, (*operands, *after, "mask")),
+    ):
+        RULES[rule_name] = Rule(types, names, {"reverse": "bool"}, optional=1, halves=True)
 
 
-@rule_with_halves
-def rnn_layer_gradient(
-    x: TensorType,
-    r: TensorType,
-    h0: TensorType,
-    h: TensorType,
-    dh: TensorType,
-    mask: TensorType | None = None,
-    *,
-    reverse: bool,
-) -> tuple[TensorType, TensorType]:
-    require(h == dh == _states(x, r, h0, mask, 1), "h and dh have not the type of the states")
-    return x, h0
+def _named(names: Sequence[str], types: Sequence[TensorType | None]) -> dict[str, TensorType]:
+    """Return the types of the operands that are there, by name."""
+    return {name: type for name, type in zip(names, types, strict=False) if type is not None}
 
 
-@rule_with_halves
-def gru_layer(
-    x: TensorType, r: TensorType, bias: TensorType, h0: TensorType, mask: TensorType | None = None, *, reverse: bool
-) -> TensorType:
-    states = _states(x, r, h0, mask, 3)
-    require(bias == TensorType(x.dtype, x.shape[-1:]), f"bias is {bias}, not {x.dtype}[{x.shape[-1]}]")
-    return states
-
-
-@rule_with_halves
-def gru_layer_gradient(
-    x: TensorType,
-    r: TensorType,
-    bias: TensorType,
-    h0: TensorType,
-    h: TensorType,
-    dh: TensorType,
-    mask: TensorType | None = None,
-    *,
-    reverse: bool,
-) -> tuple[TensorType, TensorType, TensorType]:
-    require(h == dh == _states(x, r, h0, mask, 3), "h and dh have not the type of the states")
-    require(bias == TensorType(x.dtype, x.shape[-1:]), f"bias is {bias}, not {x.dtype}[{x.shape[-1]}]")
-    return x, x, h0
-
-
-@rule_with_halves
-def lstm_layer(
-    x: TensorType, r: TensorType, h0: TensorType, c0: TensorType, mask: TensorType | None = None, *, reverse: bool
-) -> tuple[TensorType, TensorType]:
-    require(c0 == h0, f"c0 is {c0} and h0 {h0}")
-    states = _states(x, r, h0, mask, 4)
-    return states, states
-
-
-@rule_with_halves
-def lstm_layer_gradient(
-    x: TensorType,
-    r: TensorType,
-    h0: TensorType,
-    c0: TensorType,
-    h: TensorType,
-    c: TensorType,
-    dh: TensorType,
-    dc: TensorType,
-    mask: TensorType | None = None,
-    *,
-    reverse: bool,
-) -> tuple[TensorType, TensorType, TensorType]:
-    require(c0 == h0, f"c0 is {c0} and h0 {h0}")
-    same = h == c == dh == dc == _states(x, r, h0, mask, 4)
-    require(same, "h, c, dh and dc have not the type of the states")
-    return x, h0, c0
+recurrent_layer("rnn_layer", 1, "h")
+recurrent_layer("gru_layer", 3, "h", has_bias=True)
+recurrent_layer("lstm_layer", 4, "h c")
 
 
 @rule_with_halves
