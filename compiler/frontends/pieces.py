@@ -30,14 +30,17 @@ def sliced(x: Arranged, axis: int, start: int, stop: int, step: int = 1) -> Arra
 
 def _rows(value: Value, place: int, positions: range) -> Value:
     """Return elements along an axis of a symbol, whose extent a slice does not know; negative ones are from the end."""
-    small = pb.SmallTensor(
-        dtype=NUMBERS["int64"], shape=(len(positions),), data=struct.pack(f"<{len(positions)}q", *positions)
-    )
-    numbers = ops.constant.on(value.block)(value=small)
+    numbers = integers(value.block, positions)
     if positions.start < 0:
         ones = ops.full.on(value.block)(shape=(value.shape[place],), value=1, dtype="int64")
         numbers = numbers + ops.sum(ones)
     return ops.gather(value, numbers, axis=place)
+
+
+def integers(block: Block, numbers: Sequence[int]) -> Value:
+    """Return constant numbers, int64."""
+    data = struct.pack(f"<{len(numbers)}q", *numbers)
+    return ops.constant.on(block)(value=pb.SmallTensor(dtype=NUMBERS["int64"], shape=(len(numbers),), data=data))
 
 
 def sliced_to(x: Arranged, axis: int, extent: Extent, start: Extent | None = None) -> Arranged:

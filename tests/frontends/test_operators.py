@@ -401,3 +401,21 @@ def test_normal_numbers_have_the_mean_and_the_deviation_of_the_call():
     [drawn] = prograd.Run(program.compile(batch=64)).predict(np.zeros((64, 512), "float32")).values()
     assert abs(drawn.mean() - 2.0) < 0.02
     assert abs(drawn.std() - 0.5) < 0.02
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+def test_nearest_elements_are_those_of_pytorch_where_float32_rounds_their_positions(mode: str, axes: int):
+    """In whole numbers, 6 * 1 / 74 of element 37 is 3, and 6.5 / 1.3 is 5."""
+    given = [{"size": (74,) * axes}] + [{"scale_factor": factor} for factor in (1.3, 2.6, 0.7, 1.7)]
+
+    class Resized(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+            return [F.interpolate(x, mode=mode, **each) for each in given]
+
+    x = torch.arange(float(2 * 3 * 6**axes)).reshape(2, 3, *(6,) * axes)
+    found = prograd.Run(prograd.from_torch(Resized(), inputs={"x": x}, batch="batch").compile(batch=2)).predict(
+        x.numpy()
+    )
+    for made, wanted in zip(found.values(), Resized()(x), strict=True):
+        np.testing.assert_array_equal(made, wanted.numpy())

@@ -2,31 +2,58 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
+from math import floor
 from typing import Any, Final
 
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, plain
 from compiler.frontends.channels import first, last
+from compiler.frontends.pieces import integers
 from compiler.frontends.torch.operators.call import Call, Mapping
+from prograd_proto.result_types.shapes import size_known
 from registry import ops
 
 
-def _resized(mode: str, coordinates: str, nearest_mode: str = "floor", *, antialias: bool = False) -> Mapping:
+def _nearest(offset: float) -> Mapping:
+    """Return the mapping of nearest elements, at positions that PyTorch rounds to float32, after each operation."""
+
     def mapped(call: Call, x: Arranged, size: Any, *rest: Any) -> Arranged:
-        """Return images of the result's size; behind `align_corners` there are factors, in a list or as numbers."""
+        y, factors = last(x), _factors(rest)
+        for axis, extent in enumerate(call.shape[2:], 1):
+            old, new = size_known(y.shape[axis], "a resized extent"), extent.known()
+            step = _single(1 / factors[axis - 1] if factors else old / new)
+            at = [_single(_single(_single((k + offset) * step) - offset) + offset) for k in range(new)]
+            y = ops.gather(y, integers(call.block, [min(floor(each), old - 1) for each in at]), axis=axis)
+        return first(y)
+
+    return mapped
+
+
+def _single(x: float) -> float:
+    return struct.unpack("<f", struct.pack("<f", x))[0]
+
+
+def _factors(rest: Sequence[Any]) -> tuple[float, ...]:
+    """Return the factors behind the size and `align_corners`: in a list, or as numbers; () if there are none."""
+    given = [f for part in rest if not isinstance(part, bool) for f in (part if isinstance(part, list) else [part])]
+    return tuple(map(float, given)) if given and None not in given else ()
+
+
+def _resized(mode: str, *, antialias: bool = False) -> Mapping:
+    def mapped(call: Call, x: Arranged, size: Any, *rest: Any) -> Arranged:
         corners = bool(rest) and isinstance(rest[0], bool) and rest[0]
         if corners and antialias:
             raise CompileError("antialias with align_corners is not imported")
-        given = [f for part in rest if not isinstance(part, bool) for f in (part if isinstance(part, list) else [part])]
         return first(
             ops.resize(
                 last(x),
                 size=tuple(extent.known() for extent in call.shape[2:]),
                 mode=mode,
-                coordinates="align_corners" if corners else coordinates,
-                nearest_mode=nearest_mode,
+                coordinates="align_corners" if corners else "half_pixel",
                 cubic_coefficient=-0.5 if antialias else -0.75,
-                factors=tuple(map(float, given)) if given and None not in given else (),
+                factors=_factors(rest),
                 antialias=antialias,
             )
         )
@@ -45,9 +72,6 @@ def _sampled(call: Call, x: Arranged, grid: Arranged, mode: int, padding: int, a
     return first(y)
 
 
-_NEAREST = _resized("nearest", "asymmetric")
-_EXACT = _resized("nearest", "half_pixel", "round_prefer_ceil")
-
 OPERATORS: Final[dict[str, Mapping]] = {
     "aten.grid_sampler_2d.default": _sampled,
     "aten.grid_sampler_3d.default": _sampled,
@@ -55,13 +79,13 @@ OPERATORS: Final[dict[str, Mapping]] = {
     f"aten.{name}.{form}": mapping
     for form in ("vec", "default")
     for name, mapping in {
-        **{f"upsample_nearest{n}d": _NEAREST for n in (1, 2, 3)},
-        **{f"_upsample_nearest_exact{n}d": _EXACT for n in (1, 2, 3)},
-        "upsample_linear1d": _resized("linear", "half_pixel"),
-        "upsample_bilinear2d": _resized("linear", "half_pixel"),
-        "upsample_trilinear3d": _resized("linear", "half_pixel"),
-        "upsample_bicubic2d": _resized("cubic", "half_pixel"),
-        "_upsample_bilinear2d_aa": _resized("linear", "half_pixel", antialias=True),
-        "_upsample_bicubic2d_aa": _resized("cubic", "half_pixel", antialias=True),
+        **{f"upsample_nearest{n}d": _nearest(0.0) for n in (1, 2, 3)},
+        **{f"_upsample_nearest_exact{n}d": _nearest(0.5) for n in (1, 2, 3)},
+        "upsample_linear1d": _resized("linear"),
+        "upsample_bilinear2d": _resized("linear"),
+        "upsample_trilinear3d": _resized("linear"),
+        "upsample_bicubic2d": _resized("cubic"),
+        "_upsample_bilinear2d_aa": _resized("linear", antialias=True),
+        "_upsample_bicubic2d_aa": _resized("cubic", antialias=True),
     }.items()
 }
