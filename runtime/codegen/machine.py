@@ -259,7 +259,7 @@ INSTRUCTION_SETS: Final = {
 }
 """The instruction sets by name, the default of an architecture first. `runtime/engines/choice.py` lists the names too.
 
-`amx_int8` has run under an emulator of its instructions only, so a machine that has it takes `amx` unless it is named.
+No time of `amx_int8` was measured, so a machine that has it takes `amx` unless it is named.
 """
 
 

@@ -19,8 +19,10 @@ from runtime.engines.native.cpu import instruction_sets
 
 @pytest.fixture(scope="session")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The compiled handler, or None where the CPU has AMX."""
+    """The compiled handler, or None where the CPU has AMX and the system lets this process use its tiles."""
     if "amx" in instruction_sets():
+        if why := cpu.refused_tiles():
+            pytest.skip(why)
         return None
     if sys.platform != "linux" or platform.machine() != "x86_64":
         pytest.skip("the handler of SIGILL is for Linux on x86-64")
