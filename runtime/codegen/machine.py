@@ -257,10 +257,7 @@ INSTRUCTION_SETS: Final = {
     ),
     "neon": InstructionSet("aarch64", ("ASIMD",), "+neon,+fp-armv8", "neoverse-n1", 16, registers=32, fma=True),
 }
-"""The instruction sets by name, the default of an architecture first. `runtime/engines/choice.py` lists the names too.
-
-No time of `amx_int8` was measured, so a machine that has it takes `amx` unless it is named.
-"""
+"""The instruction sets by name; `runtime/engines/choice.py` lists the names too, and `cpu.usable` has their order."""
 
 
 LLVM_SYSTEMS: Final = {

@@ -60,7 +60,7 @@ def test_the_result_line_names_the_set_and_its_bits_are_those_of_a_machine_that_
     monkeypatch.setattr(cpu, "cpu_features", lambda: features)
     cpu.this_machine.cache_clear()
     narrow = trained(capsys, "native")
-    assert narrow["instructions"] == name.removesuffix("_int8")  # tiles of bytes are taken only if they are named
+    assert narrow["instructions"] == name
     assert narrow["state_sha256"] == asked["state_sha256"]
 
 
@@ -74,6 +74,7 @@ def test_amx_is_the_best_set_and_the_instruction_for_pairs_is_behind_multiply_ad
     features = dict.fromkeys((*INSTRUCTION_SETS["amx"].required, "SSE2"), True)
     rest = ["avx512", "avx2", "sse2"]
     assert cpu.usable(features, "x86_64") == ["amx", "avx512_bf16", "avx512_vnni", *rest]
+    assert cpu.usable(features | {"AMX_INT8": True}, "x86_64")[:2] == ["amx_int8", "amx"]
     assert cpu.usable(features | {"INTEL": True}, "x86_64") == ["amx", "avx512_vnni", "avx512_bf16", *rest]
     features |= {"INTEL": True, "AMX_TILE": False, "AVX512BF16": False}
     assert cpu.usable(features, "x86_64") == ["avx512_vnni", *rest]
