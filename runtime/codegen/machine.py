@@ -257,7 +257,10 @@ INSTRUCTION_SETS: Final = {
     ),
     "neon": InstructionSet("aarch64", ("ASIMD",), "+neon,+fp-armv8", "neoverse-n1", 16, registers=32, fma=True),
 }
-"""The instruction sets by name; `runtime/engines/choice.py` lists the names too, and `cpu.usable` has their order."""
+"""The instruction sets by name, the default of an architecture first. `runtime/engines/choice.py` lists the names too.
+
+Products of one row are slower by `amx_int8`, so a machine that has it takes `amx` unless it is named.
+"""
 
 
 LLVM_SYSTEMS: Final = {

@@ -51,8 +51,7 @@ def instruction_sets() -> list[str]:
 def usable(features: Mapping[str, bool], machine: str) -> list[str]:
     """Return the instruction sets that a CPU with these features can run, the best first.
 
-    Tiles of bytes are added to those of bfloat16. On `INTEL`, the instruction for pairs takes longer than the two
-    multiply-adds that have its bits.
+    On `INTEL`, the instruction for pairs takes longer than the two multiply-adds that have its bits.
     """
     architecture = {"amd64": "x86_64", "arm64": "aarch64"}.get(machine.lower(), machine.lower())
     found = [
@@ -60,9 +59,6 @@ def usable(features: Mapping[str, bool], machine: str) -> list[str]:
         for name, each in INSTRUCTION_SETS.items()
         if each.architecture == architecture and all(features.get(feature) for feature in each.required)
     ]
-    if "amx_int8" in found:
-        found.remove("amx_int8")
-        found.insert(0, "amx_int8")
     if features.get("INTEL") and "avx512_bf16" in found:
         found.remove("avx512_bf16")
         found.insert(found.index("avx512_vnni") + 1, "avx512_bf16")
