@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from compiler.frontends.arranged import Arranged, expanded, pointwise, single
 from compiler.frontends.extents import ONE, Extent
@@ -30,17 +30,17 @@ def sliced(x: Arranged, axis: int, start: int, stop: int, step: int = 1) -> Arra
 
 def _rows(value: Value, place: int, positions: range) -> Value:
     """Return elements along an axis of a symbol, whose extent a slice does not know; negative ones are from the end."""
-    numbers = integers(value.block, positions)
+    numbers = constants(value.block, positions)
     if positions.start < 0:
         ones = ops.full.on(value.block)(shape=(value.shape[place],), value=1, dtype="int64")
         numbers = numbers + ops.sum(ones)
     return ops.gather(value, numbers, axis=place)
 
 
-def integers(block: Block, numbers: Sequence[int]) -> Value:
-    """Return constant numbers, int64."""
-    data = struct.pack(f"<{len(numbers)}q", *numbers)
-    return ops.constant.on(block)(value=pb.SmallTensor(dtype=NUMBERS["int64"], shape=(len(numbers),), data=data))
+def constants(block: Block, numbers: Sequence[int], dtype: Literal["int64", "bool"] = "int64") -> Value:
+    """Return constant numbers, or truth values."""
+    data = struct.pack(f"<{len(numbers)}{'?' if dtype == 'bool' else 'q'}", *numbers)
+    return ops.constant.on(block)(value=pb.SmallTensor(dtype=NUMBERS[dtype], shape=(len(numbers),), data=data))
 
 
 def sliced_to(x: Arranged, axis: int, extent: Extent, start: Extent | None = None) -> Arranged:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, plain
 from compiler.frontends.channels import first, last
-from compiler.frontends.pieces import integers
+from compiler.frontends.pieces import constants
 from compiler.frontends.torch.operators.call import Call, Mapping
 from prograd_proto.result_types.shapes import size_known
 from registry import ops
@@ -25,7 +25,7 @@ def _nearest(offset: float) -> Mapping:
             old, new = size_known(y.shape[axis], "a resized extent"), extent.known()
             step = _single(1 / factors[axis - 1] if factors else old / new)
             at = [_single(_single(_single((k + offset) * step) - offset) + offset) for k in range(new)]
-            y = ops.gather(y, integers(call.block, [min(floor(each), old - 1) for each in at]), axis=axis)
+            y = ops.gather(y, constants(call.block, [min(floor(each), old - 1) for each in at]), axis=axis)
         return first(y)
 
     return mapped

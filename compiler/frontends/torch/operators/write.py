@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
 from typing import Any, Final
 
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged, expanded, pointwise, single, unsqueezed, viewed
 from compiler.frontends.extents import ONE, Extent
-from compiler.frontends.pieces import number_of, sliced
+from compiler.frontends.pieces import constants, number_of, sliced
 from compiler.frontends.pieces import positions as positions_of
 from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, promoted
 from compiler.frontends.torch.operators.shape import cat
-from prograd_proto import program_pb2 as pb
-from prograd_proto.dtypes import NUMBERS, DTypeName
-from registry import Value, ops
+from registry import ops
 
 
 def _slice_scatter(
@@ -43,9 +39,9 @@ def _interleaved(call: Call, x: Arranged, y: Arranged, axis: int, positions: ran
     every = range(x.shape[axis].known())
     y, [place] = single(y, [axis])
     nearest = [min(max(i - positions.start, 0) // positions.step, len(positions) - 1) for i in every]
-    wide = Arranged(ops.gather(y.value, _constant(call, "int64", nearest), axis=place), y.axes, x.shape)
+    wide = Arranged(ops.gather(y.value, constants(call.block, nearest), axis=place), y.axes, x.shape)
     alone = [x.shape[i] if i == axis else ONE for i in range(x.rank)]
-    is_written = viewed(arranged(_constant(call, "bool", [i in positions for i in every])), alone)
+    is_written = viewed(arranged(constants(call.block, [i in positions for i in every], "bool")), alone)
     return pointwise(ops.where, is_written, *promoted((wide, x), x.dtype))
 
 
@@ -66,11 +62,6 @@ def _along_symbol(call: Call, x: Arranged, y: Arranged, axis: int, start: int | 
     alone = [x.shape[i] if i == axis else ONE for i in range(x.rank)]
     is_written = viewed(arranged((steps >= 0) & (steps < count)), alone)
     return pointwise(ops.where, is_written, *promoted((wide, x), x.dtype))
-
-
-def _constant(call: Call, dtype: DTypeName, numbers: Sequence[int]) -> Value:
-    data = struct.pack(f"<{len(numbers)}{'?' if dtype == 'bool' else 'q'}", *numbers)
-    return ops.constant.on(call.block)(value=pb.SmallTensor(dtype=NUMBERS[dtype], shape=(len(numbers),), data=data))
 
 
 def _select_scatter(call: Call, x: Arranged, y: Arranged, dim: int, index: int) -> Arranged:
