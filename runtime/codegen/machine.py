@@ -186,18 +186,6 @@ class InstructionSet(NamedTuple):
 
 
 INSTRUCTION_SETS: Final = {
-    "amx": InstructionSet(
-        "x86_64",
-        (*VNNI_REQUIRED, "AVX512BF16", *AMX_REQUIRED),
-        f"{VNNI},+avx512bf16,+amx-tile,+amx-bf16",
-        "sapphirerapids",
-        vector_bytes=64,
-        registers=32,
-        fma=True,
-        has_pair_products=True,
-        has_matrix_tiles=True,
-        has_byte_products=True,
-    ),
     "amx_int8": InstructionSet(
         "x86_64",
         (*VNNI_REQUIRED, "AVX512BF16", *AMX_REQUIRED, "AMX_INT8"),
@@ -210,6 +198,18 @@ INSTRUCTION_SETS: Final = {
         has_matrix_tiles=True,
         has_byte_products=True,
         has_byte_tiles=True,
+    ),
+    "amx": InstructionSet(
+        "x86_64",
+        (*VNNI_REQUIRED, "AVX512BF16", *AMX_REQUIRED),
+        f"{VNNI},+avx512bf16,+amx-tile,+amx-bf16",
+        "sapphirerapids",
+        vector_bytes=64,
+        registers=32,
+        fma=True,
+        has_pair_products=True,
+        has_matrix_tiles=True,
+        has_byte_products=True,
     ),
     "avx512_bf16": InstructionSet(
         "x86_64",
@@ -257,10 +257,7 @@ INSTRUCTION_SETS: Final = {
     ),
     "neon": InstructionSet("aarch64", ("ASIMD",), "+neon,+fp-armv8", "neoverse-n1", 16, registers=32, fma=True),
 }
-"""The instruction sets by name, the default of an architecture first. `runtime/engines/choice.py` lists the names too.
-
-Products of one row are slower by `amx_int8`, so a machine that has it takes `amx` unless it is named.
-"""
+"""The instruction sets by name, the best of an architecture first. `runtime/engines/choice.py` lists the names too."""
 
 
 LLVM_SYSTEMS: Final = {

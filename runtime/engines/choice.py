@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     EngineName = Literal[
         "reference",
         "native",
-        "native.amx",
         "native.amx_int8",
+        "native.amx",
         "native.avx512_bf16",
         "native.avx512_vnni",
         "native.avx512",
@@ -146,8 +146,8 @@ ENGINES: dict[str, Make] = {
     **{
         f"native.{name}": partial(_native, instructions=name)
         for name in (
-            "amx",
             "amx_int8",
+            "amx",
             "avx512_bf16",
             "avx512_vnni",
             "avx512",

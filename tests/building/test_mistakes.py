@@ -147,7 +147,7 @@ def test_a_mistake_while_running(mistake: Callable[[Any], object], sentence: str
 
 
 @pytest.mark.parametrize(("options", "sentence"), [
-    ({"engine": "gpu"}, "there is no engine 'gpu'; the engines are reference, native, native.amx, native.amx_int8, native.avx512_bf16, native.avx512_vnni, native.avx512, native.avx_vnni, native.avx2, native.sse2, native.neon_dotprod, native.neon"),
+    ({"engine": "gpu"}, "there is no engine 'gpu'; the engines are reference, native, native.amx_int8, native.amx, native.avx512_bf16, native.avx512_vnni, native.avx512, native.avx_vnni, native.avx2, native.sse2, native.neon_dotprod, native.neon"),
     ({"threads": "2"}, "threads='2' is not a whole number"),
     ({"max_memory": "1GB"}, "max_memory='1GB' is not a whole number"),
 ])  # fmt: skip

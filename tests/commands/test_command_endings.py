@@ -208,7 +208,7 @@ MISTYPED = [
     (
         ["--engine", "gpu"],
         "argument --engine: 'gpu' is not one of reference, native, "
-        "native.amx, native.amx_int8, native.avx512_bf16, native.avx512_vnni, native.avx512, "
+        "native.amx_int8, native.amx, native.avx512_bf16, native.avx512_vnni, native.avx512, "
         "native.avx_vnni, native.avx2, native.sse2, native.neon_dotprod, native.neon",
     ),
     (["q.pb"], "'q.pb' is one word too many"),

@@ -38,7 +38,7 @@ ASKED = {
     "runtime ": "execute replay audit check profile bench cache sweep serve chat plot completion",
     "runtime execute --eng": "--engine",
     "runtime execute p.pb --engine ": (
-        "reference native native.amx native.amx_int8 native.avx512_bf16 native.avx512_vnni native.avx512 "
+        "reference native native.amx_int8 native.amx native.avx512_bf16 native.avx512_vnni native.avx512 "
         "native.avx_vnni native.avx2 native.sse2 native.neon_dotprod native.neon"
     ),
     "runtime execute p.pb --log-format t": "text",

@@ -13,9 +13,14 @@ from native.guarded import guarded
 from runtime.codegen.ir import DTYPES, Function, Module, Value, pointer
 from runtime.codegen.machine import Target, target
 from runtime.engines.native import jit
+from runtime.engines.native.amx import refused_tiles
 from runtime.engines.native.cpu import cpu_features, usable
 
-HERE = usable(cpu_features(), platform.machine())
+HERE = [
+    name
+    for name in usable(cpu_features(), platform.machine())
+    if not target(name).has_matrix_tiles or not refused_tiles()  # which asks the system for this process
+]
 TARGETS = BEST, *OTHERS = [target(name) for name in HERE if name != "avx512_vnni" or name == HERE[0]]
 """Targets of this machine. AVX-512 VNNI has the code of the best set for bytes, and of AVX-512 for other numbers."""
 

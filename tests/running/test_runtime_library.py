@@ -225,7 +225,7 @@ def test_predicting_with_several_feeds_wants_them_by_name(run):
         (
             {"engine": "gpu"},
             "there is no engine 'gpu'; the engines are reference, native, "
-            "native.amx, native.amx_int8, native.avx512_bf16, native.avx512_vnni, native.avx512, "
+            "native.amx_int8, native.amx, native.avx512_bf16, native.avx512_vnni, native.avx512, "
             "native.avx_vnni, native.avx2, native.sse2, native.neon_dotprod, native.neon",
         ),
         ({"threads": 0}, "threads=0: a run takes at least one thread"),

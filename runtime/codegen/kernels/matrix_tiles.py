@@ -54,11 +54,25 @@ def tile_of_words(tile: Tile, sums: Sequence[Value]) -> list[Value]:
     for part in _parts(tile.rows, tile.vectors):
         blocks = _Blocks(tile.f, part, tile.vector, tile.depth[-1].iterations, asks)
         places = [r * len(tile.vectors) + v for r in part.row_numbers for v in part.vector_numbers]
-        results = blocks.sums([sums[i] for i in places], tile.left, tile.right, tile.depth)
-        for i, x in zip(places, results, strict=True):
+        blocks.compute([sums[i] for i in places], tile.left, tile.right, tile.depth)
+        for i, x in zip(places, blocks.loaded(), strict=True):
             found[i] = x
         asks = ()
     return found
+
+
+def rows_of_bytes(tile: Tile) -> Iterator[list[Value]]:
+    """Compute the products of a tile of bytes; load and yield the vectors of their sums, row by row.
+
+    A caller that is done with a row before the next one needs few vector registers.
+    """
+    [part] = _parts(tile.rows, tile.vectors)
+    blocks = _Blocks(tile.f, part, tile.vector, tile.depth[-1].iterations, tile.asks)
+    zeros = [tile.f.constant(tile.vector, 0)] * (len(tile.rows) * len(tile.vectors))
+    blocks.compute(zeros, tile.left, tile.right, tile.depth)
+    sums = blocks.loaded()
+    for _ in tile.rows:
+        yield [next(sums) for _ in tile.vectors]
 
 
 class _Part(NamedTuple):
@@ -128,16 +142,19 @@ class _Blocks:
         self.sum_buffer = f.cast(f.buffer("tile_sums", FLOAT32, 4 * TILE_BYTES // 4), vector.of(0))
         self.operand_buffer = f.cast(f.buffer("tile_operand", FLOAT32, TILE_BYTES // 4), vector.of(0))
 
-    def sums(self, sums: list[Value], left: Value, right: Value, depth: Sequence[DepthLoop]) -> list[Value]:
-        """Return these sums and the products of the depth."""
+    def compute(self, sums: list[Value], left: Value, right: Value, depth: Sequence[DepthLoop]) -> None:
+        """Add the products of the depth to these sums, and store the results."""
         f = self.f
         self._describe()
         self._begin(sums)
         self._nested(left, right, depth)
         for number in range(self.lefts):
             _call(f, "tilestored64", number, self._place(number), ROW_BYTES)
-        lanes = self.vector.lanes
-        return [f.load(self._place(number), at, lanes, tail) for number, at, tail in self._vectors()]
+
+    def loaded(self) -> Iterator[Value]:
+        """Load and yield the results, row by row."""
+        for number, at, tail in self._vectors():
+            yield self.f.load(self._place(number), at, self.vector.lanes, tail)
 
     def _describe(self) -> None:
         """Load the description of the registers, unless it is the one that the function loaded last."""

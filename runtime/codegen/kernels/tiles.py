@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from runtime.codegen.ir import UINT8, Function, Index, Type, Value
+from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.ir.words import minimum, where
 from runtime.codegen.kernels import matrix_tiles, pair_chains
 from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS, DepthLoop, PairForm, PanelVector, Prefetch, Tile
@@ -26,9 +26,6 @@ from runtime.codegen.kernels.pair_products import (
     widened_half,
 )
 from runtime.codegen.machine import CACHE_LINE_BYTES
-
-BYTES_OF_WORD: Final = 4
-"""Distance of words of bytes of the left operand that tile registers load."""
 
 
 def prefetching(f: Function, at: Value, each: int) -> Prefetch:
@@ -85,8 +82,6 @@ def tile(
         if f.target.has_matrix_tiles:
             return matrix_tiles.tile_of_words(operands, sums)
         return pair_chains.tile_of_pairs(operands, sums, pairs)
-    if f.target.has_byte_tiles and left.type.element == UINT8 and depth[-1].left == BYTES_OF_WORD:
-        return matrix_tiles.tile_of_words(operands, sums)
     return _nested(_Step(operands), sums, left, right, depth)
 
 

@@ -46,7 +46,7 @@ def test_an_unknown_instruction_set_is_refused():
         target("avx1024")
     assert (
         str(caught.value) == "there is no instruction set 'avx1024'; there are "
-        "amx, amx_int8, avx512_bf16, avx512_vnni, avx512, avx_vnni, avx2, sse2, neon_dotprod, neon"
+        "amx_int8, amx, avx512_bf16, avx512_vnni, avx512, avx_vnni, avx2, sse2, neon_dotprod, neon"
     )
 
 

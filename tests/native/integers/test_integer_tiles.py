@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,9 @@ from native.mixed.test_neon import EMULATOR, program
 from oracles import integers
 
 from runtime.codegen.ir import FLOAT32, INT32, UINT8, Module, Type, pointer
-from runtime.codegen.kernels.depth import DepthLoop
+from runtime.codegen.kernels.depth import DepthLoop, PanelVector, Tile
+from runtime.codegen.kernels.integers.sums import rows_of_sums
 from runtime.codegen.kernels.integers.words import INT16
-from runtime.codegen.kernels.tiles import tile
 from runtime.codegen.machine import INSTRUCTION_SETS, Target, target
 from runtime.codegen.rules.integers import requantized
 from runtime.engines.native import jit
@@ -30,9 +31,11 @@ def module_of(of: Target, m: int, k: int, n: int, element: Type = INT16) -> Modu
     f = module.function("tile", [pointer(element), pointer(INT32), pointer(UINT8)])
     elements = 32 // element.bits
     depth = [DepthLoop(k // elements, elements, n)]
-    sums = tile(f, f.arguments[0], [i * k for i in range(m)], f.arguments[1], n, INT32.of(lanes), depth)
+    rows, vectors = [i * k for i in range(m)], [PanelVector(j, lanes) for j in range(0, n, lanes)]
+    operands = Tile(f, f.arguments[0], rows, f.arguments[1], vectors, INT32.of(lanes), depth, ())
     factor, zero = f.constant(FLOAT32.of(lanes), FACTOR), f.constant(UINT8.of(lanes), ZERO)
-    for i, x in enumerate(sums):
+    sums = rows_of_sums(operands, None, in_matrix_tiles=of.has_byte_tiles)
+    for i, x in enumerate(chain.from_iterable(sums)):
         f.store(requantized(x, factor, zero), f.arguments[2], i * lanes)
     f.end()
     return module

@@ -5,16 +5,27 @@ from typing import Any
 
 import numpy as np
 import pytest
+from native.bound import lowered
 from native.integers.test_integer_products import CONVOLUTIONS, PRODUCTS, drawn
 from native.integers.test_random_networks import network
 from native.made import Made
 from oracles import integers
 
 from registry import OPS
+from runtime.codegen.assemble import Assembly
+from runtime.codegen.kernels.integers import sums
 from runtime.codegen.machine import INSTRUCTION_SETS, target
 from runtime.engines.native.cpu import usable
 
 Count = Callable[[], int]
+
+
+@pytest.fixture
+def chosen_always(monkeypatch: pytest.MonkeyPatch):
+    """Products of any shape by tiles, also those that vectors compute faster; their code is not kept."""
+    monkeypatch.setenv("PROGRAD_CACHE", "off")
+    for name in ("MIN_MATRIX_ROWS", "MIN_MATRIX_WORDS", "MIN_MATRIX_PRODUCTS"):
+        monkeypatch.setattr(sums, name, 1)
 
 
 def agrees(made: Made, wanted: list[Any], products: Count) -> None:
@@ -26,6 +37,7 @@ def agrees(made: Made, wanted: list[Any], products: Count) -> None:
     assert products() > before or before < 0
 
 
+@pytest.mark.usefixtures("chosen_always")
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("has_many_zeros", [False, True])
 @pytest.mark.parametrize(("left", "right"), [*PRODUCTS, ((70, 200), (200, 90))], ids=str)
@@ -38,6 +50,7 @@ def test_a_product_is_exact(left: tuple[int, ...], right: tuple[int, ...], has_m
 IS_DEPTHWISE = [attributes.get("groups", 1) == image[-1] for image, _, attributes in CONVOLUTIONS]
 
 
+@pytest.mark.usefixtures("chosen_always")
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("has_many_zeros", [False, True])
 @pytest.mark.parametrize(
@@ -55,6 +68,7 @@ def test_a_convolution_is_exact(
     agrees(made, [wanted], products)
 
 
+@pytest.mark.usefixtures("chosen_always")
 @pytest.mark.parametrize("code", [0, 255])
 def test_the_largest_sums_do_not_overflow(code: int, products: Count):
     x, w = np.full((2, 33025), 255 - code, "u1"), np.full((33025, 3), 255, "u1")
@@ -65,12 +79,36 @@ def test_the_largest_sums_do_not_overflow(code: int, products: Count):
 
 @pytest.mark.sampled(15)
 @pytest.mark.parametrize("seed", range(30))
-def test_random_networks_have_the_codes_of_the_oracle(seed: int, products: Count):
+def test_random_networks_have_the_codes_of_the_oracle(seed: int, products: Count, request: pytest.FixtureRequest):
+    if seed % 3:
+        request.getfixturevalue("chosen_always")
     made = network(seed)
     for found, wanted in zip(made.native(target("amx_int8"), 1 + seed % 2), made.wanted, strict=True):
         np.testing.assert_array_equal(found, wanted)
 
 
-def test_a_machine_takes_them_only_if_they_are_named():
+@pytest.mark.parametrize("has_many_zeros", [False, True])
+@pytest.mark.parametrize(
+    ("left", "right", "is_by_tiles"),
+    [
+        ((5, 300), (300, 400), False),
+        ((40, 60), (60, 400), False),
+        ((64, 128), (128, 100), False),
+        ((64, 128), (128, 256), True),
+        ((6, 700), (700, 300), True),
+    ],
+    ids=str,
+)
+def test_products_by_tiles_are_those_that_are_worth_it(
+    left: tuple[int, ...], right: tuple[int, ...], is_by_tiles: bool, has_many_zeros: bool
+):
+    x, w, x_zero, w_zero = drawn((left, right), left, right, (), right[-1:] if has_many_zeros else ())
+    made = Made(OPS["integer_matmul"], [x, w, x_zero, w_zero])
+    [*modules] = Assembly(lowered(made.desc, (), target("amx_int8"))).source.write().modules
+    assert any("tdpbusd" in module.text for module in modules) == is_by_tiles
+
+
+def test_a_machine_that_has_them_takes_them():
     features = dict.fromkeys(INSTRUCTION_SETS["amx_int8"].required, True)
-    assert usable(features, "x86_64")[:2] == ["amx", "amx_int8"]
+    assert usable(features, "x86_64")[:2] == ["amx_int8", "amx"]
+    assert usable(features | {"INTEL": True}, "x86_64")[:2] == ["amx_int8", "amx"]

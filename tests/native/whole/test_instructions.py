@@ -60,7 +60,7 @@ def test_the_result_line_names_the_set_and_its_bits_are_those_of_a_machine_that_
     monkeypatch.setattr(cpu, "cpu_features", lambda: features)
     cpu.this_machine.cache_clear()
     narrow = trained(capsys, "native")
-    assert narrow["instructions"] == name.removesuffix("_int8")  # tiles of bytes are taken only if they are named
+    assert narrow["instructions"] == name
     assert narrow["state_sha256"] == asked["state_sha256"]
 
 

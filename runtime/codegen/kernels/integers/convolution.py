@@ -15,14 +15,15 @@ from typing import Final, NamedTuple
 from runtime.codegen.costs import PACKED_ELEMENT_CYCLES, VECTOR_MULTIPLY_ADD_CYCLES
 from runtime.codegen.ir import INT32, UINT8, Function, Index, Value
 from runtime.codegen.ir.words import convert
-from runtime.codegen.kernels.depth import DepthLoop, PanelVector
+from runtime.codegen.kernels.depth import DepthLoop, PanelVector, Tile
 from runtime.codegen.kernels.integers.corrections import Corrections, Terms
 from runtime.codegen.kernels.integers.shape import IntegerShape
 from runtime.codegen.kernels.integers.source import WANTED_ITEMS, Source
+from runtime.codegen.kernels.integers.sums import has_matrix_form, rows_of_sums
 from runtime.codegen.kernels.integers.words import INT16, SIGN, difference, elements_of_word, joined
 from runtime.codegen.kernels.split import part_of
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, Prepack
-from runtime.codegen.kernels.tiles import by_size, lines, starts, tile
+from runtime.codegen.kernels.tiles import by_size, starts
 from runtime.codegen.machine import Target
 
 TILES: Final = {(16, 2): (4, 2), (16, 4): (6, 2), (32, 2): (8, 3), (32, 4): (8, 3)}
@@ -61,14 +62,17 @@ class Convolution:
         self.corrections: Corrections | None = None
         if self.element == UINT8:
             self.corrections = Corrections(shape, self.lanes, has_many_zeros=has_many_zeros)
-        rows, vectors = MATRIX_TILE if target.has_byte_tiles else TILES[target.registers, self.elements]
+        least = shape.columns.pixels // self.source.parts if self.source.is_line else shape.columns.pixels
+        words, pixels = shape.rows.window * shape.segments * self.words, shape.rows.pixels * shape.columns.pixels
+        vectors = shape.groups * -(-shape.wide // self.lanes)
+        self.in_matrix_tiles = has_matrix_form(target, least, words, shape.images * pixels * vectors * words)
+        rows, vectors = MATRIX_TILE if self.in_matrix_tiles else TILES[target.registers, self.elements]
+        self.tile_rows = min(rows, least)
         self.vectors = min(vectors, -(-shape.wide // self.lanes))
         self.width = self.vectors * self.lanes
         self.panels = -(-shape.wide // self.width)
         self.row_words = (shape.segments * self.words + (self.corrections is not None)) * self.width
         self.panel_size = shape.rows.window * self.row_words
-        least = shape.columns.pixels // self.source.parts if self.source.is_line else shape.columns.pixels
-        self.tile_rows = min(rows, least)
         items = shape.images * self.source.parts
         wanted = -(-target.wanted_items(WANTED_ITEMS) // items)
         self.shares = min(wanted, self.panels * shape.groups)
@@ -196,7 +200,9 @@ class Convolution:
                 for left, pixels, local in lines(group):
                     for column in starts(f, pixels, self.tile_rows):
                         at, to = left + f.index(column) * step, windows + (local + column)
-                        self.corrections.store_windows(f, at, offsets, self._loops()[:-1], to)
+                        self.corrections.store_windows(
+                            f, at, offsets, self._loops()[:-1], to, in_matrix_tiles=self.in_matrix_tiles
+                        )
 
     def _channels(self, context: KernelContext, right: Value, group: Value, panel: Value, count: int) -> _Channels:
         channel = group * self.shape.wide + panel * self.width
@@ -220,9 +226,9 @@ class Convolution:
             at = left + f.index(column) * step
             begun = None
             if terms is not None and windows is not None:
-                begun = terms.of_pixels(windows + (local + column), self.tile_rows)
-            sums = tile(f, at, offsets, right, count, INT32.of(lanes), self._loops(), sums=begun, indices=vectors)
-            for i, row in enumerate(lines(sums, self.tile_rows)):
+                begun = partial(terms.of_pixel, windows + (local + column))
+            operands = Tile(f, at, offsets, right, vectors, INT32.of(lanes), self._loops(), ())
+            for i, row in enumerate(rows_of_sums(operands, begun, in_matrix_tiles=self.in_matrix_tiles)):
                 for v, x in enumerate(row):
                     finish(context, x, pixel + column + i, channel + v * lanes, min(lanes, count - v * lanes), shape)
 

@@ -13,17 +13,18 @@ With the codes x and w, their zero points p and q, v = w - 128 and r = q - 128, 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Final, NamedTuple
 
 from runtime.codegen.ir import INT32, UINT8, Function, Value
 from runtime.codegen.ir.words import convert
-from runtime.codegen.kernels.depth import DepthLoop
+from runtime.codegen.kernels.depth import DepthLoop, PanelVector, Tile
 from runtime.codegen.kernels.integers.shape import IntegerShape
+from runtime.codegen.kernels.integers.sums import rows_of_sums
 from runtime.codegen.kernels.integers.words import SIGN, SIGNS, has_signed_products, multiply_add, zero_point
 from runtime.codegen.kernels.steps import KernelContext
-from runtime.codegen.kernels.tiles import tile
 
 ONE: Final = 0x01010101
 """The word of four ones."""
@@ -40,13 +41,11 @@ class Terms(NamedTuple):
     own: Sequence[Value]
     rest: Sequence[Value]
 
-    def of_pixels(self, windows: Value, count: int) -> list[Value]:
-        """Return the terms of successive pixels, whose windows have the sums at this address."""
-        f, lanes, made = windows.function, self.own[0].type.lanes, list[Value]()
-        for i in range(count):
-            window = f.splat(f.load(windows, i), lanes)
-            made += [own - rest * window for own, rest in zip(self.own, self.rest, strict=True)]
-        return made
+    def of_pixel(self, windows: Value, number: int) -> list[Value]:
+        """Return the terms of a pixel; sums of windows begin at this address."""
+        f = windows.function
+        window = f.splat(f.load(windows, number), self.own[0].type.lanes)
+        return [own - rest * window for own, rest in zip(self.own, self.rest, strict=True)]
 
 
 class Corrections:
@@ -97,20 +96,33 @@ class Corrections:
             yield
 
     def store_windows(
-        self, f: Function, left: Value, offsets: Sequence[int], outer: Sequence[DepthLoop], to: Value
+        self,
+        f: Function,
+        left: Value,
+        offsets: Sequence[int],
+        outer: Sequence[DepthLoop],
+        to: Value,
+        *,
+        in_matrix_tiles: bool,
     ) -> None:
         """Write the sums of the windows of successive pixels, which begin at `offsets` from an address.
 
         `outer` are the loops around the words of a segment.
         """
-        sums: list[Value] | None = None
+        begun: Callable[[int], Sequence[Value]] | None = None
         whole, rest = divmod(self.shape.length, 4)
         loops, lanes = [loop._replace(right=0) for loop in outer], self.lanes
+        vectors, vector = [PanelVector(0, lanes)], INT32.of(lanes)
         for first, count, word in ((0, whole, ONE), (whole, int(rest > 0), ONE & ((1 << 8 * rest) - 1))):
             if count:
                 ones = f.cast(f.data(f"ones_{word:x}_{lanes}", word.to_bytes(4, "little") * lanes), INT32)
                 depth = [*loops, DepthLoop(count, 4, 0)]
-                sums = tile(f, left + 4 * first, offsets, ones, lanes, INT32.of(lanes), depth, sums=sums)
-        assert sums is not None, "windows have elements"
-        for i, x in enumerate(sums):
-            f.store(x, to, i, 1)
+                operands = Tile(f, left + 4 * first, offsets, ones, vectors, vector, depth, ())
+                for i, [x] in enumerate(rows_of_sums(operands, begun, in_matrix_tiles=in_matrix_tiles)):
+                    f.store(x, to, i, 1)
+                begun = partial(_stored, to, lanes)
+
+
+def _stored(to: Value, lanes: int, number: int) -> list[Value]:
+    """Return the sum that is stored for a pixel, in the first lane."""
+    return [to.function.load(to, number, lanes, 1)]
