@@ -60,11 +60,11 @@ def run_uncached(tried: Tried, what: str) -> None:
     given = options(what).parse_args()
     quiet()
     os.environ["PROGRAD_CACHE"] = ""  # a campaign would fill the folder
-    raise SystemExit(bool(run(tried, given)))
+    raise SystemExit(bool(run(tried, given, every=20)))
 
 
-def run(tried: Tried, given: argparse.Namespace) -> int:
-    """Try all seeds; the number of those with a fault."""
+def run(tried: Tried, given: argparse.Namespace, every: int = 200) -> int:
+    """Try all seeds, and print progress after `every` seeds; return the number of those with a fault."""
     counts: Counter[str] = Counter()
     known: set[str] = set()
     begin, bad = time.monotonic(), 0
@@ -73,7 +73,7 @@ def run(tried: Tried, given: argparse.Namespace) -> int:
         if trial.faults:
             bad += 1
             _report(trial, known, given)
-        if number % 200 == 0 or number == given.count:
+        if number % every == 0 or number == given.count:
             seconds = time.monotonic() - begin
             print(f"-- {number} of {given.count}, {bad} with a fault, {number / seconds:.1f} a second", flush=True)
     for key, count in sorted(counts.items()):
