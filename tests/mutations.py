@@ -350,11 +350,7 @@ def main() -> int:
     parser.add_argument("seconds", nargs="?", type=float, help="how long the reference engine is tried")
     parser.add_argument("seed", nargs="?", type=int, default=time.time_ns() % (1 << 40), help="the first seed")
     parser.add_argument("--guard", action="store_true", help="run natively, every buffer between forbidden pages")
-    parser.add_argument(
-        "--instructions",
-        default="",
-        help="with --guard: an instruction set, as avx2",
-    )
+    parser.add_argument("--instructions", default="", help="with --guard: an instruction set, as avx2")
     parser.add_argument("--count", type=int, default=1000, help="with --guard: how many seeds")
     parser.add_argument("--jobs", type=int, default=1, help="with --guard: processes")
     parser.add_argument("--loops", action="store_true", help="change mostly a program with conditions and loops")

@@ -419,10 +419,7 @@ BAD = [
         "perplexity(logits: float32[n, 5], labels: float32[n]): "
         "softmax_cross_entropy(logits: float32[n, 5], labels: float32[n]): labels are int32 or int64, not float32",
     ),
-    (
-        lambda scores, label, share: metrics.f1([1, 2], label),
-        "f1: predictions=[1, 2] is not a tensor of a program",
-    ),
+    (lambda scores, label, share: metrics.f1([1, 2], label), "f1: predictions=[1, 2] is not a tensor of a program"),
     (
         lambda scores, label, share: metrics.summed({"sum": ops.sum(share)}, lambda total: total),
         "summed: the contribution 'sum' is float32[]; it is int64 or float64, of a shape of numbers",

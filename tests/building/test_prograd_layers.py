@@ -412,10 +412,7 @@ def refused(call: Callable[[Program], object]) -> str:
             "attention 'a': mask is float32[batch, 4, 6], and with lengths a mask is bool; "
             "make one mask of both, and give no lengths",
         ),
-        (
-            lambda p: p.scope("a:b"),
-            "scope 'a:b': a name is not empty, and all printable without a colon",
-        ),
+        (lambda p: p.scope("a:b"), "scope 'a:b': a name is not empty, and all printable without a colon"),
     ],
 )
 def test_what_a_layer_cannot_do_is_refused_with_the_line(call: Callable[[Program], object], sentence: str):

@@ -99,10 +99,7 @@ def test_the_rounding_is_that_of_ggml():
     [
         ({"weights": "q5"}, "quantize: weights='q5' is none of 'q8_0', 'q4_0', 'int8'"),
         ({"keep": ["heads"]}, "quantize: keep='heads' matches no parameter; did you mean 'head.w'?"),
-        (
-            {"keep": ["*"]},
-            "quantize: each weight that could become codes is to stay as it is; there is nothing to do",
-        ),
+        ({"keep": ["*"]}, "quantize: each weight that could become codes is to stay as it is; there is nothing to do"),
         ({}, "quantize: the values of hidden.w are not known before the program runs; give values=run.state"),
         (
             {"values": {"hidden.w": np.full((64, 128), np.nan), "table": np.ones((10, 32)), "head.w": 0}},

@@ -104,14 +104,8 @@ def test_a_schedule_is_its_formula(name: str):
     [
         (lambda: schedules.step(0.1, every=0), "step: every=0; it starts at 1"),
         (lambda: schedules.noam(0), "noam: width=0; it starts at 1"),
-        (
-            lambda: schedules.cosine_restarts(0.1, period=3, growth=0.5),
-            "cosine_restarts: growth=0.5 is below 1",
-        ),
-        (
-            lambda: schedules.exponential_warmup(0.1, steps=3, start=0.0),
-            "exponential_warmup: start=0.0 is not above 0",
-        ),
+        (lambda: schedules.cosine_restarts(0.1, period=3, growth=0.5), "cosine_restarts: growth=0.5 is below 1"),
+        (lambda: schedules.exponential_warmup(0.1, steps=3, start=0.0), "exponential_warmup: start=0.0 is not above 0"),
         (
             lambda: schedules.piecewise(milestones=[3, 2], rates=[0.1, 0.2, 0.3]),
             "piecewise: 3 rates and the milestones [3, 2]; milestones rise, and there is one rate more",

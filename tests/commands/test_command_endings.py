@@ -168,10 +168,7 @@ CONTRADICTIONS = [
     (["--resume", "--checkpoint", "c", "--seed", "1"], "--seed begins a run, and --resume goes on with one"),
     (["--retarget-schedule"], "--retarget-schedule belongs to --resume"),
     (["--in-place"], "--in-place saves to the file of --load; give --load"),
-    (
-        ["--in-place", "--load", "s", "--save", "t"],
-        "--in-place and --save both say where to save; give one of them",
-    ),
+    (["--in-place", "--load", "s", "--save", "t"], "--in-place and --save both say where to save; give one of them"),
     (["--trace", "t", "--check-nan"], "--trace and --check-nan both look at every op; give one of them"),
     (["--feed", "x=1", "--split", "test"], "--feed and --split both say which rows; give one of them"),
     (["--metrics", "m.txt"], "--metrics m.txt: the name ends in neither .csv nor .jsonl"),

@@ -181,10 +181,7 @@ def test_ops_lists_operators_and_knows_near_misses(capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (
-            ["sho"],
-            "compiler: there is no verb 'sho'; did you mean 'show'?; see compiler --help",
-        ),
+        (["sho"], "compiler: there is no verb 'sho'; did you mean 'show'?; see compiler --help"),
         (["show"], "compiler: the following arguments are required: program; see compiler show --help\n"),
     ],
 )

@@ -188,11 +188,7 @@ def move_first(p: pb.ProgramDesc) -> None:
 
 WORDS: list[tuple[str, Change, dict[str, list[str]]]] = [
     ("a seed", lambda p: setattr(p, "seed", 9), {"program": ["seed: 7 -> 9"]}),
-    (
-        "a file",
-        lambda p: setattr(p.files[0], "bytes", 9),
-        {"program": ["file rows.safetensors: bytes: 1280 -> 9"]},
-    ),
+    ("a file", lambda p: setattr(p.files[0], "bytes", 9), {"program": ["file rows.safetensors: bytes: 1280 -> 9"]}),
     (
         "a frozen parameter with another rate",
         lambda p: [setattr(p.states[3], "trainable", False), setattr(p.states[3], "rate_scale", 0.5)],

@@ -134,11 +134,7 @@ SENTENCES = [
     ),
     (["execute", "p.pb", "--load", "none.safetensors"], 4, "none.safetensors: no such file"),
     (["execute", "p.pb", "--data", "none.safetensors"], 4, "none.safetensors: no such file"),
-    (
-        ["execute", "p.pb", "--max-memory", "16"],
-        6,
-        "and the limit is 16 bytes; allow more by --max-memory",
-    ),
+    (["execute", "p.pb", "--max-memory", "16"], 6, "and the limit is 16 bytes; allow more by --max-memory"),
     (["execute", "p.pb", "--resume"], 2, "--checkpoint"),
 ]
 

@@ -297,12 +297,7 @@ def without_bindings(desc: pb.ProgramDesc) -> None:
         (None, ["--sort", "time"], 2, "--sort is for --memory"),
         (None, ["--memory", "--force"], 2, "--force is for --html and --svg"),
         (None, ["--html", "a", "--svg", "a"], 2, "--html and --svg both name a; give two files"),
-        (
-            None,
-            ["--svg", "/no/such/folder/m.svg"],
-            2,
-            "/no/such/folder/m.svg: there is no such folder",
-        ),
+        (None, ["--svg", "/no/such/folder/m.svg"], 2, "/no/such/folder/m.svg: there is no such folder"),
     ],
 )
 def test_what_cannot_be_shown_is_a_sentence(path: Path, capsys, change, options, code, sentence):

@@ -74,14 +74,8 @@ def test_an_error_of_a_part_is_that_of_the_run(folder):
     ("words", "sentence"),
     [
         (["--part", "1/9"], "--part 1/9: the rows make 4 steps of 32; ask for fewer parts"),
-        (
-            ["--part", "1/2", "--out", "p.csv"],
-            "--part joins arrays of --fetch; leave --out out",
-        ),
-        (
-            ["--part", "1/2", "--scheduler", "tcp://127.0.0.1:1"],
-            "--scheduler makes the parts itself; leave --part out",
-        ),
+        (["--part", "1/2", "--out", "p.csv"], "--part joins arrays of --fetch; leave --out out"),
+        (["--part", "1/2", "--scheduler", "tcp://127.0.0.1:1"], "--scheduler makes the parts itself; leave --part out"),
         (["--part", "1/2", "--mpi"], "--part and --mpi both share the rows; give one of them"),
     ],
 )

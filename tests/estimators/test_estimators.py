@@ -240,10 +240,7 @@ REFUSED: list[tuple[Any, str]] = [
         lambda: Classifier(max_iter=1).fit(X[:100], Y[:100]).partial_fit(X, Y),
         "y has the class np.int64(2), which is none of [0, 1]",
     ),
-    (
-        lambda: Classifier(program=lambda *sizes: 3).fit(X, Y),
-        "program: the function returned int, and not a Program",
-    ),  # type: ignore[arg-type, return-value]
+    (lambda: Classifier(program=lambda *sizes: 3).fit(X, Y), "program: the function returned int, and not a Program"),  # type: ignore[arg-type, return-value]
     (
         lambda: Classifier(program=with_other_input).fit(X, Y),
         "program: the input 'image' is none of x, y and weight, which an estimator feeds",

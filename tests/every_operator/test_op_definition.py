@@ -161,10 +161,7 @@ MISTAKES: dict[str, tuple[Callable[[Value], Any], str]] = {
         "sum: there is no attribute 'dim'; here it is called axis",
     ),
     "nothing like it": (lambda x: ops.exp(x, blue=1), "exp: there is no attribute 'blue'; there are none"),
-    "a mistyped attribute": (
-        lambda x: ops.sum(x, axis=1.5),
-        "sum: axis=1.5 is not a tuple of whole numbers",
-    ),
+    "a mistyped attribute": (lambda x: ops.sum(x, axis=1.5), "sum: axis=1.5 is not a tuple of whole numbers"),
     "a mistyped element": (lambda x: ops.sum(x, axis=(1.0,)), "sum: axis=(1.0,) is not a tuple of whole numbers"),
     "a number for a flag": (lambda x: ops.sum(x, keepdims=1), "sum: keepdims=1 is not True or False"),
     "an unknown dtype": (
@@ -176,10 +173,7 @@ MISTAKES: dict[str, tuple[Callable[[Value], Any], str]] = {
         "cast: the attribute 'dtype' is missing; give it by name, as dtype=…",
     ),
     "a missing operand": (lambda x: ops.add(x), "add: the operand 'b' is missing"),
-    "too many operands": (
-        lambda x: ops.add(x, x, x),
-        "add: takes 2 tensors (a, b), not 3; attributes go by name",
-    ),
+    "too many operands": (lambda x: ops.add(x, x, x), "add: takes 2 tensors (a, b), not 3; attributes go by name"),
     "no tensor": (lambda x: ops.add(x, "2"), "add: b='2' is not a tensor of a program"),
     "a number where only a tensor goes": (
         lambda x: ops.where(True, x, x),

@@ -275,10 +275,7 @@ def test_a_resumed_run_ends_with_the_chain_of_one_that_was_not_interrupted(folde
         (["--interval", "0:6"], "--interval 0:6: the chain has no link at step 6, but at 5 and 7"),
         (["--interval", "5:99"], "--interval 5:99: the chain has no link at step 99, but at 21"),
         (["--interval", "5:7"], "the interval begins after step 5, with its checkpoint; give --checkpoint DIR"),
-        (
-            ["--interval", "14:15", "--checkpoint", "none"],
-            "none: there is no checkpoint of step 14, but none",
-        ),
+        (["--interval", "14:15", "--checkpoint", "none"], "none: there is no checkpoint of step 14, but none"),
         (["--data", "rows.safetensors"], "the recorded run was given no file by --data; leave it out"),
         (["--key", "none.pem"], "none.pem: the key cannot be read: No such file or directory"),
     ],

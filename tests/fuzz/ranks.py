@@ -107,10 +107,7 @@ def drawn(seed: int) -> Training:
         ("ops.cross_entropy(scores, label, ignored=-1)", ""),
         ("ops.squared_error(scores, ops.tanh(scores * 0.5))", ""),
         (f"ops.mean(ops.square(ops.sigmoid(scores) - ops.one_hot(label, depth={classes}, dtype={dtype!r})))", ""),
-        (
-            "ops.sum(ops.mean(ops.square(scores), axis=(1,)) * mask) / ops.sum(mask)",
-            ", weight=ops.sum(mask)",
-        ),
+        ("ops.sum(ops.mean(ops.square(scores), axis=(1,)) * mask) / ops.sum(mask)", ", weight=ops.sum(mask)"),
     )
     loss, weight = pick(*losses)
     optimizer = pick(*OPTIMIZERS, "adam(0.02, amsgrad=True)")

@@ -31,11 +31,7 @@ def cases() -> list[tuple[str, bytes | Path]]:
 def main() -> int:
     """Run all programs, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--instructions",
-        default="",
-        help="an instruction set, as avx2; default: the best",
-    )
+    parser.add_argument("--instructions", default="", help="an instruction set, as avx2; default: the best")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     given, tried = parser.parse_args(), cases()
 

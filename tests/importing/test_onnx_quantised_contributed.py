@@ -62,11 +62,7 @@ CASES: dict[str, tuple[list[Any], tuple[int, ...], tuple[str, str]]] = {
         (32, 64),
         ("ys", "yz"),
     ),
-    "QGemm": (
-        [node("QGemm", ["aq", "as", "az", "w_quantized", "ws", "wz", "ib", "ys", "yz"])],
-        (32, 64),
-        ("ys", "yz"),
-    ),
+    "QGemm": ([node("QGemm", ["aq", "as", "az", "w_quantized", "ws", "wz", "ib", "ys", "yz"])], (32, 64), ("ys", "yz")),
 }
 """For each operator its nodes, the shape of its operands, and scale and zero of its result."""
 

@@ -181,10 +181,7 @@ CALLS = [
         lambda x: ops.gelu(x, approximate="yes"),
         "gelu(x: float64[2, 3]): approximate is 'yes', neither 'none' nor 'tanh'",
     ),
-    (
-        lambda x: ops.hard_tanh(x, min=1, max=0),
-        "hard_tanh(x: float64[2, 3]): min is 1.0, which is above max, 0.0",
-    ),
+    (lambda x: ops.hard_tanh(x, min=1, max=0), "hard_tanh(x: float64[2, 3]): min is 1.0, which is above max, 0.0"),
     (
         lambda x: ops.prelu(x[0], x),
         "prelu(x: float64[3], slope: float64[2, 3]): the slope does not broadcast to x but makes it float64[2, 3]",

@@ -292,10 +292,7 @@ CALLS = [
         lambda x, n: ops.maximum(2.0, 3.0),
         "maximum: no operand is a tensor of a program; use ops.maximum.on(program)(...)",
     ),
-    (
-        lambda x, n: ops.where(x > 0.0, 1.0, 0.0),
-        "where: no tensor beside 1.0 gives it a dtype; make one with ops.full",
-    ),
+    (lambda x, n: ops.where(x > 0.0, 1.0, 0.0), "where: no tensor beside 1.0 gives it a dtype; make one with ops.full"),
     (
         lambda x, n: ops.where(x, x, x),
         "where(condition: float64[2, 3], a: float64[2, 3], b: float64[2, 3]): the condition is float64, not bool",

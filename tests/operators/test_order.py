@@ -328,10 +328,7 @@ def test_faults_are_told():
             lambda: ops.non_max_suppression(boxes, x, count=3, max_per_class=2),
             "scores is float32[batch, 3], and has to be [images, classes, boxes]",
         ),
-        (
-            lambda: ops.non_max_suppression(ones, boxes, count=3, max_per_class=-1),
-            "max_per_class=-1 is negative",
-        ),
+        (lambda: ops.non_max_suppression(ones, boxes, count=3, max_per_class=-1), "max_per_class=-1 is negative"),
     ]
     for call, message in mistakes:
         with pytest.raises(OpError) as caught:

@@ -167,11 +167,7 @@ def test_the_document_of_the_format_states_the_known_answers_of_choices():
         ("randint", dict(shape=(2,), low=3, high=3), "from low=3 to high=3 there are not 1 ... 2^32 numbers"),
         ("bernoulli", dict(shape=(2,), probability=1.5), "probability=1.5 is not in [0, 1]"),
         ("orthogonal", dict(shape=(2,)), "shape has 1 extents and needs two or more"),
-        (
-            "truncated_normal",
-            dict(shape=(2,), low=2.0, high=-2.0),
-            "low=2.0 and high=-2.0 do not rise within -6 ... 6",
-        ),
+        ("truncated_normal", dict(shape=(2,), low=2.0, high=-2.0), "low=2.0 and high=-2.0 do not rise within -6 ... 6"),
     ],
 )
 def test_choices_that_make_no_sense_are_errors(op, attributes, sentence):

@@ -128,32 +128,20 @@ STAYS: dict[str, tuple[Build, tuple[str, tuple[int, ...]], list[str]]] = {
         F,
         ["pad", "pad"],
     ),
-    "split elsewhere than joined": (
-        lambda x: ops.split(ops.concat(x, x), sizes=(1, 3)),
-        F,
-        ["concat", "split"],
-    ),
+    "split elsewhere than joined": (lambda x: ops.split(ops.concat(x, x), sizes=(1, 3)), F, ["concat", "split"]),
     "split along another axis than joined": (
         lambda x: ops.split(ops.concat(x, x), sizes=(1, 2), axis=1),
         F,
         ["concat", "split"],
     ),
-    "pieces joined in another order": (
-        lambda x: ops.concat(*ops.split(x, sizes=(1, 1))[::-1]),
-        F,
-        ["split", "concat"],
-    ),
+    "pieces joined in another order": (lambda x: ops.concat(*ops.split(x, sizes=(1, 1))[::-1]), F, ["split", "concat"]),
     "pieces joined along another axis": (
         lambda x: ops.concat(*ops.split(x, sizes=(1, 1)), axis=1),
         F,
         ["split", "concat"],
     ),
     "a matmul of a transpose": (lambda x: ops.transpose(x) @ x, F, ["transpose", "matmul"]),
-    "a choice between x and x": (
-        lambda x: ops.where(x > 0.0, x, x),
-        F,
-        ["greater", "where"],
-    ),
+    "a choice between x and x": (lambda x: ops.where(x > 0.0, x, x), F, ["greater", "where"]),
 }
 
 
@@ -181,11 +169,7 @@ ANEW: dict[str, tuple[Build, tuple[str, tuple[int, ...]], list[str]]] = {
     "slice of a slice": (lambda x: x[1:7:2][::-1][1:], ("float32", (9,)), ["slice"]),
     "slice of a slice without elements": (lambda x: x[4:2][::-1], ("float32", (9,)), ["slice"]),
     "slices of different axes": (lambda x: x[1:][:, ::2], F, ["slice"]),
-    "pad twice": (
-        lambda x: ops.pad(ops.pad(x, before=(1, 0), after=(0, 2)), before=(1, 1), after=(0, 0)),
-        F,
-        ["pad"],
-    ),
+    "pad twice": (lambda x: ops.pad(ops.pad(x, before=(1, 0), after=(0, 2)), before=(1, 1), after=(0, 0)), F, ["pad"]),
     "split as joined": (lambda x: ops.split(ops.concat(-x, x), sizes=(2, 2)), F, ["neg"]),
     "a maximum of single elements": (lambda x: ops.max(x, axis=(0,)), ONE_ROW, ["reshape"]),
     "a minimum of single elements that stay": (lambda x: ops.min(x, axis=(0,), keepdims=True), ONE_ROW, []),

@@ -113,12 +113,7 @@ BROKEN: list[tuple[str, Change, str, str]] = [
         f"block 0: %{'x' * 40}… has 1001 characters",
         "every name of a tensor has at most 1,000 characters",
     ),
-    (
-        "a tensor without a name",
-        lambda p, b: b.tensors.add(name=""),
-        "block 0: a tensor has no name",
-        ONCE,
-    ),
+    ("a tensor without a name", lambda p, b: b.tensors.add(name=""), "block 0: a tensor has no name", ONCE),
     (
         "an end that reads nothing",
         lambda p, b: setattr(b.fetches[0], "tensor", ""),
@@ -312,12 +307,7 @@ BROKEN: list[tuple[str, Change, str, str]] = [
         "block 0: op 9 (mul) helps to differentiate op 2, whose stage is derivative",
         HELPS,
     ),
-    (
-        "a gradient with a part that is lost",
-        lose_a_part,
-        "block 2: op 10 (matmul) computes what nothing reads",
-        LOST,
-    ),
+    ("a gradient with a part that is lost", lose_a_part, "block 2: op 10 (matmul) computes what nothing reads", LOST),
     (
         "a tensor read after it was to be gone",
         lambda p, b: setattr(tensor_of(b, "exp_2"), "lifespan", pb.LIFESPAN_FORWARD),
@@ -398,10 +388,7 @@ def test_every_rule_is_broken_by_one_of_these_programs():
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (
-            lambda b: setattr(op_of(b, "exp"), "type", "exq"),
-            "block 0: there is no operator 'exq'; did you mean 'exp'?",
-        ),
+        (lambda b: setattr(op_of(b, "exp"), "type", "exq"), "block 0: there is no operator 'exq'; did you mean 'exp'?"),
         (lambda b: setattr(b.tensors[0], "dtype", 99), "block 0: 'x' has no known dtype (number 99)"),
         (
             lambda b: op_of(b, "mean").attributes[0].ClearField("ints_value"),

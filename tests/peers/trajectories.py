@@ -276,10 +276,7 @@ MODELS: dict[str, Training] = {
 
 OPTIMIZERS: dict[str, tuple[Callable[[], Optimizer], Callable[[list[torch.Tensor]], torch.optim.Optimizer]]] = {
     "sgd": (lambda: compiler.sgd(0.05, decay=0.01), lambda w: torch.optim.SGD(w, 0.05, weight_decay=0.01)),
-    "nesterov": (
-        lambda: compiler.nesterov(0.02),
-        lambda w: torch.optim.SGD(w, 0.02, momentum=0.9, nesterov=True),
-    ),
+    "nesterov": (lambda: compiler.nesterov(0.02), lambda w: torch.optim.SGD(w, 0.02, momentum=0.9, nesterov=True)),
     "adam": (lambda: compiler.adam(decay=0.01), lambda w: torch.optim.Adam(w, weight_decay=0.01)),
     "amsgrad": (lambda: compiler.adam(amsgrad=True), lambda w: torch.optim.Adam(w, amsgrad=True)),
     "adamw": (lambda: compiler.adamw(amsgrad=True), lambda w: torch.optim.AdamW(w, amsgrad=True)),

@@ -237,10 +237,7 @@ X = ("n", 8, 8, 3)
         (lambda x: ops.random_crop(x, padding=-1), "padding=-1 is not one or two numbers from 0 on"),
         (lambda x: ops.random_crop(x, padding=(1, 2, 3)), "padding=(1, 2, 3) is not one or two numbers from 0 on"),
         (lambda x: ops.random_colour(x, contrast=2.0), "contrast=2.0 is not in [0, 1]"),
-        (
-            lambda x: ops.random_colour(x[..., :1], saturation=0.5),
-            "saturation is of 3 channels, and x has 1",
-        ),
+        (lambda x: ops.random_colour(x[..., :1], saturation=0.5), "saturation is of 3 channels, and x has 1"),
         (lambda x: ops.random_noise(x, deviation=-1.0), "deviation=-1.0 is negative"),
         (lambda x: ops.random_cutout(x, size=0), "size=0 is not one or two numbers from 1 on"),
         (lambda x: ops.mixup(x, x, alpha=0.0), "alpha=0.0 is not positive"),

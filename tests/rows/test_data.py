@@ -123,17 +123,11 @@ def test_npz_arrays_of_another_byte_order_and_layout_are_the_same_rows(tmp_path)
 
 
 WRONG_CONTENT = [
-    (
-        {"y": np.zeros((43, 2), np.int32)},
-        "rows.safetensors: 'y' is int32[43, 2], the feed 'y' is float32[rows]",
-    ),
+    ({"y": np.zeros((43, 2), np.int32)}, "rows.safetensors: 'y' is int32[43, 2], the feed 'y' is float32[rows]"),
     ({"x": arrays()["x"][:, :2].copy()}, "rows.safetensors: 'x' is float32[43, 2], the feed 'x' is float32[rows, 3]"),
     ({"y": arrays()["y"][:, None]}, "rows.safetensors: 'y' is float32[43, 1], the feed 'y' is float32[rows]"),
     ({"y": arrays()["y"][:40]}, "the columns differ in their number of rows: 'x' has 43, 'y' 40"),
-    (
-        {"train": np.array([0, 1, 43, 2, 3])},
-        "rows.safetensors: the split 'train' has row 43, there are 43 rows",
-    ),
+    ({"train": np.array([0, 1, 43, 2, 3])}, "rows.safetensors: the split 'train' has row 43, there are 43 rows"),
     ({"train": np.array([0, -1, 5, 6])}, "rows.safetensors: the split 'train' has row -1, there are 43 rows"),
     (
         {"train": np.array([0, 1], np.int32)},

@@ -62,10 +62,7 @@ REFUSED = [
         "as in batch=(8, 2), or leave them out by remainder='drop'",
     ),
     ({"x": X[:3], "a": A[:3], "y": Y[:3]}, "3 rows are given, a step takes 8"),
-    (
-        {"x": X, "a": A, "y": ["u", "v"] * 8},
-        "entry 'train': the feed 'y' is int64[rows], not text; give numbers",
-    ),
+    ({"x": X, "a": A, "y": ["u", "v"] * 8}, "entry 'train': the feed 'y' is int64[rows], not text; give numbers"),
     ({"x": X, "a": A, "y": None}, "entry 'train': the feed 'y' is int64[rows], not NoneType; give an array"),
     (
         {"x": [[[1, 2]]], "a": A, "y": Y},

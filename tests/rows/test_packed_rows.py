@@ -246,10 +246,7 @@ def test_what_cannot_be_written_is_one_sentence(here, arrays, splits, sentence):
 
 JOINED = "join: the column 'city' has classes, and only columns of float32 numbers are joined; leave it out"
 REFUSED = [
-    (
-        (),
-        "line 3: 'age' has no value; say what stands for it, as in --missing age=mean, or --missing age=drop",
-    ),
+    ((), "line 3: 'age' has no value; say what stands for it, as in --missing age=mean, or --missing age=drop"),
     (("--drop", "nam"), "drop: there is no column 'nam'; did you mean 'name'?"),
     (("--split", "train=1.5"), "split train=1.5: the fraction of the rows is above 0 and at most 1"),
     (("--split", "a=0.6", "--split", "b=0.6"), "the splits take 1.2 of the rows together, which is more than all"),
@@ -263,10 +260,7 @@ REFUSED = [
         "'age' is a column of numbers; for a missing one say a number, mean, median, or drop for the row, not "
         "'median,city=none'; each column has an option of its own",
     ),
-    (
-        ("--missing", "*=drop", "--join", "x=city"),
-        JOINED,
-    ),
+    (("--missing", "*=drop", "--join", "x=city"), JOINED),
     (
         ("--drop", "name", "--missing", "age=1", "--missing", "city=x", "--split", "a=0.5", "--by", "time=species"),
         "line 2: 'species' is 'cat', which is not a date like 2026-11-23; write it so, or pack with --date-format",
@@ -341,11 +335,7 @@ SOURCES = [
         b"x\n1" + b"0" * 400,
         "line 2: 'x' is '100000000000000000000000000000000000000\u2026, which is not finite",
     ),
-    (
-        "a.xlsx",
-        b"",
-        "a.xlsx: this is a spreadsheet; save the sheet with the rows as a.csv",
-    ),
+    ("a.xlsx", b"", "a.xlsx: this is a spreadsheet; save the sheet with the rows as a.csv"),
     (
         "a.feather",
         b"",

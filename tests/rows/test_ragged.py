@@ -228,10 +228,7 @@ FAULTS = {
         {"text.padding": np.zeros((), np.float32)},
         "text.padding is no number of the dtype of 'text', int64",
     ),
-    "fewer rows": (
-        {"number": np.arange(3)},
-        "the columns differ in their number of rows: 'text' has 45, 'number' 3",
-    ),
+    "fewer rows": ({"number": np.arange(3)}, "the columns differ in their number of rows: 'text' has 45, 'number' 3"),
 }
 
 

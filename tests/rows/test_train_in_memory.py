@@ -195,10 +195,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "step 1: row 7 of the feed 'x' has NaN or Inf: loss is nan; leave the row out, or replace the value",
     ),
     ({"data": (X, ["a"] * ROWS)}, f"{Y_IS}, not text; give numbers"),
-    (
-        {"data": (X, Y), "validation_split": 1.0},
-        "validation_split=1.0 is not a number between 0 and 1, as 0.2 is",
-    ),
+    ({"data": (X, Y), "validation_split": 1.0}, "validation_split=1.0 is not a number between 0 and 1, as 0.2 is"),
     ({"data": (X[:3], Y[:3]), "validation_split": 0.99}, "validation_split=0.99: 3 rows leave none to train on"),
     (
         {"data": (X, Y), "validation_split": 0.2, "validation_data": (X, Y)},

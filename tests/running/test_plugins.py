@@ -577,10 +577,7 @@ def test_traceback_shows_where_in_a_plugin_an_error_arose(forget, tmp_path, monk
     assert isinstance(error.value.__cause__.__cause__, ZeroDivisionError)
 
 
-FAULTS = {
-    "a rule": ("return x", "check", 3),
-    "a kernel": ("out[...] = x * x * x", "execute", 2),
-}
+FAULTS = {"a rule": ("return x", "check", 3), "a kernel": ("out[...] = x * x * x", "execute", 2)}
 
 
 @pytest.mark.parametrize(("code", "verb", "exit_code"), FAULTS.values(), ids=FAULTS)

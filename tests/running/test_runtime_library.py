@@ -137,10 +137,7 @@ FEEDS = [
         "entry 'train': the feed 'x' is float32[rows, 3], the array given is float32[4, 3, 1]; "
         "leave its last axis out, as in array[..., 0]",
     ),
-    (
-        batch() | {"x": np.float32(1)},
-        "entry 'train': the feed 'x' is float32[rows, 3], the array given is float32[]",
-    ),
+    (batch() | {"x": np.float32(1)}, "entry 'train': the feed 'x' is float32[rows, 3], the array given is float32[]"),
     (batch() | {"y": ["a"] * 4}, "entry 'train': the feed 'y' is float32[rows], not text; give numbers"),
     (batch() | {"y": [True] * 3}, "the feeds differ in their number of rows: 'x' has 4, 'y' 3"),
     (batch(3), "entry 'train' takes 4 rows a step, and 3 are given"),

@@ -120,11 +120,7 @@ REFUSALS: list[tuple[str, Change, str]] = [
         lambda p, b: setattr(p.states[1], "dtype", pb.D_TYPE_INT32),
         "there is no state 'step' of type int64[]",
     ),
-    (
-        "two states of one name",
-        lambda p, b: p.states.add().CopyFrom(p.states[W]),
-        "the state 'w' is there twice",
-    ),
+    ("two states of one name", lambda p, b: p.states.add().CopyFrom(p.states[W]), "the state 'w' is there twice"),
     (
         "a state with a colon",
         lambda p, b: p.states.add(name="a:b", dtype=1, shape=pb.Shape(), kind=1, lifespan=1),
@@ -499,11 +495,7 @@ REFUSALS: list[tuple[str, Change, str]] = [
         lambda p, b: setattr(p.run, "entry", "gone"),
         "the run is of the entry 'gone', which does not exist",
     ),
-    (
-        "a run of no epochs",
-        lambda p, b: setattr(p.run, "epochs", 0),
-        "the run has 0 epochs and stops after 0",
-    ),
+    ("a run of no epochs", lambda p, b: setattr(p.run, "epochs", 0), "the run has 0 epochs and stops after 0"),
     (
         "a run on no split",
         lambda p, b: setattr(p.run, "split", "gone"),

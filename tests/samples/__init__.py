@@ -359,16 +359,8 @@ LARGE_CONV = [
         for groups in (1, 16)
         for op, operands, attributes in (
             ("conv2d", ((20, 28, 26, 16), (3, 3, 16 // groups, 32)), {}),
-            (
-                "conv2d_input_gradient",
-                ((20, size, size, 32), (3, 3, 16 // groups, 32)),
-                {"shape": (20, 28, 26, 16)},
-            ),
-            (
-                "conv2d_filter_gradient",
-                ((20, 28, 26, 16), (20, size, size, 32)),
-                {"shape": (3, 3, 16 // groups, 32)},
-            ),
+            ("conv2d_input_gradient", ((20, size, size, 32), (3, 3, 16 // groups, 32)), {"shape": (20, 28, 26, 16)}),
+            ("conv2d_filter_gradient", ((20, 28, 26, 16), (20, size, size, 32)), {"shape": (3, 3, 16 // groups, 32)}),
         )
     ),
     sample("conv2d", (20, 28, 26, 1), (5, 5, 1, 16)),

@@ -168,10 +168,7 @@ def test_an_interrupt_in_a_callback_passes_on(engine: Any):
 REFUSED: list[tuple[Any, str]] = [
     (Recorder, "callbacks is of type type: give a list, as in callbacks=[report]"),
     ([Recorder], "callbacks: Recorder is a class; give an object, as in Recorder()"),
-    (
-        [3],
-        "callbacks: 3 is neither a function of an event nor an object of a subclass of prograd.callbacks.Callback",
-    ),
+    ([3], "callbacks: 3 is neither a function of an event nor an object of a subclass of prograd.callbacks.Callback"),
     ([EarlyStopping(), EarlyStopping()], "callbacks: EarlyStopping is given twice; a run ends by one metric"),
     (
         [ReduceOnPlateau(), ReduceOnPlateau()],

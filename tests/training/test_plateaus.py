@@ -257,10 +257,7 @@ def test_the_text_of_a_program_has_all_of_it():
             lambda: schedules.reduce_on_plateau(0.1, factor=2.0),
             "reduce_on_plateau: factor=2.0 is not above 0 and below 1",
         ),
-        (
-            lambda: schedules.reduce_on_plateau(0.1, patience=0),
-            "reduce_on_plateau: patience=0 is not from 1 on",
-        ),
+        (lambda: schedules.reduce_on_plateau(0.1, patience=0), "reduce_on_plateau: patience=0 is not from 1 on"),
         (
             lambda: schedules.reduce_on_plateau(0.1, patience=1.5),
             "reduce_on_plateau: patience=1.5 is not a whole number",

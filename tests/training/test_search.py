@@ -148,14 +148,8 @@ def test_a_sweep_over_ranges_makes_as_many_runs(search: str, capsys: pytest.Capt
             "--set rate=0.0001..0.1:log is a range; --random N draws numbers from it, and --bayes N searches it",
         ),
         (["--set", "rate=1..0.5", "--random", "2"], "--set rate=1.0..0.5: a range begins below its end"),
-        (
-            ["--set", "rate=0..1:log", "--random", "2"],
-            "--set rate=0.0..1.0:log: a logarithmic range begins above 0",
-        ),
-        (
-            ["--random", "2"],
-            "--random tries values of settings; name them, as in --set rate=1e-5..1e-1:log",
-        ),
+        (["--set", "rate=0..1:log", "--random", "2"], "--set rate=0.0..1.0:log: a logarithmic range begins above 0"),
+        (["--random", "2"], "--random tries values of settings; name them, as in --set rate=1e-5..1e-1:log"),
         (["--set", "units=0..3", "--random", "2"], "the setting 'units' is from 1 on, and 0 is not"),
         (
             ["--folds", "1"],

@@ -108,11 +108,7 @@ STOPS: list[tuple[str, Callable[..., Any], np.ndarray]] = [
         lambda a: ops.solve(a, a),
         np.stack([np.eye(2), np.zeros((2, 2))])[:, None],
     ),
-    (
-        "x is not positive definite: pivot 1 is -3, not above 0",
-        ops.cholesky,
-        np.array([[1.0, 2.0], [2.0, 1.0]]),
-    ),
+    ("x is not positive definite: pivot 1 is -3, not above 0", ops.cholesky, np.array([[1.0, 2.0], [2.0, 1.0]])),
     (
         "matrix [1] of x is not positive definite: pivot 0 is nan, not above 0",
         ops.cholesky,
@@ -163,10 +159,7 @@ def test_decompositions_leave_a_batch_without_size_alone():
 
 
 CALLS: list[tuple[Callable[[Value], object], str]] = [
-    (
-        ops.inverse,
-        "inverse(x: float64[2, 3]): x has 2 rows and 3 columns; it must be square",
-    ),
+    (ops.inverse, "inverse(x: float64[2, 3]): x has 2 rows and 3 columns; it must be square"),
     (lambda x: ops.determinant(x[0]), "determinant(x: float64[3]): x has 1 axes and needs two or more"),
     (
         lambda x: ops.cholesky(ops.cast(x, dtype="int32")),
