@@ -81,6 +81,8 @@ _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()
 def __getattr__(name: str) -> object:
     if name == "__all__":
         return __dir__()
+    if name.startswith("_"):  # tools look these up in every module
+        raise AttributeError(f"module 'compiler' has no attribute {name!r}")
     from compiler.hidden_packages import require_visible
 
     require_visible()
@@ -92,8 +94,7 @@ def __getattr__(name: str) -> object:
     if not home:
         from prograd_proto.spelling import closest
 
-        hint = "" if name.startswith("_") else closest(name, __dir__())
-        raise AttributeError(f"module 'compiler' has no attribute {name!r}{hint}")
+        raise AttributeError(f"module 'compiler' has no attribute {name!r}{closest(name, __dir__())}")
     return getattr(import_module(home), name)
 
 
@@ -108,7 +109,5 @@ def _family_of(name: str) -> str:
     """Return the module of compiler.train that exports a name; "" if none does."""
     from importlib import import_module
 
-    if name.startswith("_"):  # tools look these up in every module
-        return ""
     homes = (f"compiler.train.{family}" for family in _FAMILIES)
     return next((home for home in homes if name in import_module(home).__all__), "")

@@ -129,6 +129,8 @@ if not TYPE_CHECKING:  # type checkers know the names
         from prograd_proto.spelling import closest
         from registry.other_names import OTHER_NAMES
 
+        if name.startswith("__"):  # tools look these up in every module
+            raise AttributeError(f"there is no operator {name!r}")
         hint = f"; write {OTHER_NAMES[name]}" if name in OTHER_NAMES else closest(name, [*OPS, *SPELLED])
         hint = hint or ("" if name.startswith("_") else "; dir(ops) and compiler ops list them")
         raise AttributeError(f"there is no operator {name!r}{hint}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -18,7 +19,8 @@ from registry import OPS, Op, OpError
 from runtime.dtypes import numpy_dtype
 from runtime.errors import ExecutionError
 
-RULES = {name: dtype_rules(op) for name, op in OPS.items()}
+rules_of = cache(dtype_rules)
+"""The rules of an operator, found once in a process."""
 
 FEWER = {
     "over_shards": "A mean fits floats only.",
@@ -34,7 +36,7 @@ each_sample = pytest.mark.parametrize("sample", [s for s in SAMPLES if s.op != "
 
 @pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
 def test_the_dtypes_of_every_operator_are_known(op: Op):
-    assert RULES[op.name] is not None, f"declare an @example call above {op.name}"
+    assert rules_of(op) is not None, f"declare an @example call above {op.name}"
 
 
 @each_sample
@@ -54,7 +56,7 @@ def test_a_kernel_computes_every_element_for_the_shapes_that_its_rule_takes(samp
 
 @each_sample
 def test_a_rule_takes_and_gives_the_dtypes_of_the_reference(sample: Sample):
-    op, rules = OPS[sample.op], RULES[sample.op]
+    op, rules = OPS[sample.op], rules_of(OPS[sample.op])
     chosen = [name for name, spec in op.signature.attributes.items() if spec.kind == "dtype"]
     case = build(sample)
     given = attributes_of(case.desc)
