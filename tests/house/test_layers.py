@@ -1,6 +1,7 @@
 """The arrows between the rooms, read from the imports of every file."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -441,6 +442,8 @@ def test_nothing_in_the_rooms_evaluates_text_or_unpickles():
     for _, (folder, _) in ROOMS.items():
         for path in folder.rglob("*.py"):
             if path.name.endswith("_pb2.py"):
+                continue
+            if not re.search(rf"\b({'|'.join(forbidden)})\b", path.read_text(encoding="utf-8")):
                 continue
             for node in ast.walk(tree_of(path)):
                 called = node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else ""

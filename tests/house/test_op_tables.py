@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from subjects.sources import tree_of
 
 from registry import OPS
 
@@ -57,10 +58,10 @@ def strings(nodes: list[ast.expr] | list[ast.expr | None]) -> list[str]:
     return [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
 
 
-def tables(source: str) -> list[int]:
+def tables(tree: ast.AST) -> list[int]:
     """The lines of collections of which most strings are names of operators."""
     found: list[int] = []
-    for line, words in collections_of_names(ast.parse(source)):
+    for line, words in collections_of_names(tree):
         names = {word for word in words if word in OPS}
         if len(names) >= FEWEST and 2 * len(names) > len(words):
             found.append(line)
@@ -73,7 +74,7 @@ def sources() -> list[str]:
 
 
 def test_a_file_outside_of_declarations_has_no_table_of_operators():
-    found = {file: tables((ROOT / file).read_text(encoding="utf-8")) for file in sources()}
+    found = {file: tables(tree_of(ROOT / file)) for file in sources()}
     assert len(found) > 700
     with_tables = {file for file, lines in found.items() if lines}
     assert with_tables - set(ALLOWED) == set(), "make the fact a trait (registry/traits.py) or a fact of the contract"
@@ -93,11 +94,11 @@ def test_a_file_outside_of_declarations_has_no_table_of_operators():
     ],
 )
 def test_a_table_of_operators_is_found_however_it_is_written(source: str):
-    assert tables(source)
+    assert tables(ast.parse(source))
 
 
 @pytest.mark.parametrize(
     "source", ['A = {"add", "mul"}', 'A = ["x", "y", "z"]', '"""Add, mul and sub."""', "A = [1, 2]"]
 )
 def test_two_names_or_other_words_are_no_table(source: str):
-    assert not tables(source)
+    assert not tables(ast.parse(source))
