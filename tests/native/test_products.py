@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="the native engine is an extra")
 
+from native.building import SETS
 from native.made import check
 
 from prograd import Program, Run, constant, sgd
@@ -17,7 +18,7 @@ from runtime.codegen.emit.partition import partitioned
 from runtime.codegen.kernels.matmul.shape import ProductShape, is_halved
 from runtime.codegen.kernels.nest import Nest
 from runtime.codegen.machine import target
-from runtime.engines.native.cpu import instruction_sets, this_machine
+from runtime.engines.native.cpu import this_machine
 
 NEAR = {"float32": 1e-5, "float64": 2e-14}
 """Relative to the largest element: long sums of numbers of both signs are smaller than what is added."""
@@ -139,14 +140,13 @@ def torch_layer(x: Value, w: Value, b: Value) -> list[Value]:
     return [relu(y + b), y, matmul(x, w, transpose_b=True)]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize(("k", "n"), [(1, 4099), (2100, 2), (100, 33), (130, 41), (256, 64)])
 def test_few_rows_by_weights_as_they_lie_have_equal_bits_everywhere(rows: int, k: int, n: int, dtype: str):
     operands = [of(rows, k, dtype=dtype), of(n, k, dtype=dtype), of(n, dtype=dtype)]
-    sets = [each for each in map(target, instruction_sets()) if each.fma]
-    ways = [(each, threads) for each in sets for threads in (1, 2)]
+    ways = [(each, 1 + number % 2) for number, each in enumerate(map(target, SETS), rows)]
     first, *others = [check(torch_layer, operands, each, NEAR[dtype], threads) for each, threads in ways]
     for found in others:
         for a, b in zip(first, found, strict=True):
@@ -177,7 +177,7 @@ def sums_in_lanes(x: np.ndarray, w: np.ndarray) -> np.ndarray:
     return lanes[..., 0]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("rows", [1, 2, 3, 4])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("end", [True, False])
@@ -188,7 +188,7 @@ def test_few_rows_by_large_weights_add_in_lanes_whatever_is_read_side_by_side(ro
     def layer(x: Value, w: Value) -> list[Value]:
         return [matmul(x, cast(w, dtype="float32") if dtype == "float16" else w, transpose_b=True)]
 
-    for each in filter(lambda each: each.fma, map(target, instruction_sets())):
+    for each in map(target, SETS):
         [found] = check(layer, [x, w], each, NEAR["float32"], 2, end)
         np.testing.assert_array_equal(found, wanted)
 
@@ -209,11 +209,10 @@ def test_few_rows_by_wide_weights_have_the_bits_of_these_rows_among_more(rows: i
     of_rows = "float64" if dtype == "float64" else "float32"
     x, w, b = of(7, k, dtype=of_rows), of(k, n, dtype=dtype), of(n, dtype=of_rows)
     wanted = check(keras_layer, [x, w, b], this_machine(), NEAR[of_rows])
-    for each in filter(lambda each: each.fma, map(target, instruction_sets())):
-        for threads in (1, 16):
-            found = check(keras_layer, [x[:rows], w, b], each, NEAR[of_rows], threads)
-            for a, b_of in zip(found, wanted, strict=True):
-                np.testing.assert_array_equal(a, b_of[:rows])
+    for number, each in enumerate(map(target, SETS), rows):
+        found = check(keras_layer, [x[:rows], w, b], each, NEAR[of_rows], (1, 16)[number % 2])
+        for a, b_of in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(a, b_of[:rows])
     check(keras_layer, [x[:rows], w, b], target("sse2"), NEAR[of_rows])
 
 
@@ -256,8 +255,7 @@ def test_few_rows_by_each_matrix_of_a_batch_have_the_bits_of_that_matrix_alone(r
         for a, b in zip(of_text, k[2, i], strict=True)
     ]
     wanted = np.reshape(alone, (texts, groups, rows, keys))
-    for each in filter(lambda each: each.fma, map(target, instruction_sets())):
-        for threads in (1, 2):
-            [found] = check(of_texts, [q, k], each, NEAR[dtype], threads)
-            np.testing.assert_array_equal(found, wanted)
+    for number, each in enumerate(map(target, SETS), rows):
+        [found] = check(of_texts, [q, k], each, NEAR[dtype], 1 + number % 2)
+        np.testing.assert_array_equal(found, wanted)
     check(of_texts, [q, k], target("sse2"), NEAR[dtype])

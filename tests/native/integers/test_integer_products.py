@@ -91,6 +91,7 @@ def test_a_product_is_exact_for_the_zero_points_at_the_ends_and_in_the_middle(
 
 
 @pytest.mark.skipif("avx512_vnni" not in HERE, reason="this machine has no instruction for bytes")
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("has_many_zeros", [False, True])
 @pytest.mark.parametrize("case", range(len(PRODUCTS + CONVOLUTIONS)))
 def test_vectors_of_32_bytes_multiply_bytes_as_those_of_avx_vnni_do(case: int, has_many_zeros: bool):

@@ -66,12 +66,12 @@ def trained(path: Path, seed: int, engine: str, threads: int = 1, order: str = "
     return losses[-1], run.state_sha256
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("seed", range(24))
 def test_states_depend_neither_on_instructions_nor_on_threads(tmp_path: Path, seed: int) -> None:
     first, *others = SETS
     wanted = trained(tmp_path, seed, f"native.{first}", 2)
-    for name in others:
+    for name in others[seed % len(others) :][:1]:
         assert trained(tmp_path, seed, f"native.{name}") == wanted, name
     loss, _ = trained(tmp_path, seed, "reference")
     assert loss == pytest.approx(wanted[0], rel=0.02)
