@@ -195,7 +195,7 @@ def test_decisions_are_numbered_without_gaps():
 
 def test_an_operator_is_added_by_pasting_the_page_about_it(tmp_path: Path):
     for folder in (*ROOMS, "tests"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / folder, tmp_path / folder)  # with compiled modules
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     page = (ROOT / "docs/adding-an-op.md").read_text(encoding="utf-8")
     *pasted, program = fenced(page, "python")

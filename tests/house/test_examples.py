@@ -1,9 +1,7 @@
 """The examples: short scripts whose committed programs are what they make, and do what they say."""
 
-import os
+import runpy
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,8 +21,6 @@ SCRIPTS = sorted(
     path for path in FOLDER.glob("*.py") if not path.name.startswith("make_") and path.stem not in SAVE_NOTHING
 )
 
-SOURCES = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-
 each_example = pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 
 
@@ -38,13 +34,15 @@ def test_an_example_is_short(script: Path):
 
 
 @each_example
-def test_a_script_makes_the_committed_program_to_the_byte(script: Path, tmp_path: Path):
+def test_a_script_makes_the_committed_program_to_the_byte(
+    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     copy = tmp_path / "examples"
     copy.mkdir()
     for path in (script, *FOLDER.glob("*.safetensors")):
         shutil.copy(path, copy)
-    command = [sys.executable, "-W", "error", f"examples/{script.name}"]
-    subprocess.run(command, cwd=tmp_path, env=SOURCES, check=True)
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(f"examples/{script.name}", run_name="__main__")
     made, committed = copy / f"{script.stem}.pb", FOLDER / f"{script.stem}.pb"
     assert program_sha256(load(made)) == program_sha256(load(committed))
     assert made.read_bytes() == committed.read_bytes(), "run make examples"
