@@ -6,8 +6,9 @@ from math import pi, sqrt
 from typing import Final
 
 from compiler.exporters.onnx.call import Call, Export, exported, exporting
-from compiler.frontends.arranged import Arranged, pointwise, unsqueezed
+from compiler.frontends.arranged import Arranged, pointwise
 from compiler.frontends.onnx.node import Mapping, Node, cast, in_floats, is_integer, unary, with_attributes
+from compiler.onnx_operators.conv import channels
 from registry import Value, ops
 from registry.ops.activation import SELU_ALPHA, SELU_SCALE
 
@@ -40,8 +41,7 @@ def _prelu(node: Node) -> Arranged:
     x, slope = node.tensor(0), node.tensor(1)
     is_per_channel = slope.rank == 1 and x.rank > 2 and slope.shape[0] == x.shape[1]
     if is_per_channel and (node.version < 7 or x.shape[1] != x.shape[-1]):  # so old files have it
-        for _ in range(x.rank - 2):
-            slope = unsqueezed(slope, slope.rank)
+        slope = channels(slope, x.rank)
     if is_integer(x):
         return pointwise(lambda v, s: ops.where(v < 0, v * s, v), x, slope)
     return pointwise(ops.prelu, x, slope)
@@ -53,7 +53,7 @@ def _clip(node: Node) -> Arranged:
     if node.version < 11:
         least, most = node.attribute("min"), node.attribute("max")
     else:
-        least, most = (_bound(node, i) for i in (1, 2))
+        least, most = (node.number_or_tensor(i) for i in (1, 2))
     if (least, most) == (0, 6) and x.dtype.startswith("float"):
         return pointwise(ops.relu6, x)
     bounds = {name: bound for name, bound in (("min", least), ("max", most)) if bound is not None}
@@ -68,32 +68,16 @@ def _clip(node: Node) -> Arranged:
     return pointwise(function, x, *tensors)
 
 
-def _bound(node: Node, number: int) -> float | int | Arranged | None:
-    if not node.has(number):
-        return None
-    x = node.operands[number]
-    if isinstance(x, Arranged):
-        return x
-    return x.array().reshape(-1)[0].item()
-
-
 def _clip_out(call: Call, x: str, *bounds: str) -> str:
     """Return a clip between numbers, or between tensors that are broadcast."""
     given = call.operands[1:]
-    if all(bound is None or bound.rank == 0 for bound in given):
-        queue = iter(bounds)
-        return call.add("Clip", x, *_without_last([next(queue) if bound is not None else "" for bound in given]))
     queue = iter(bounds)
-    for bound, op_type in zip(given, ("Max", "Min"), strict=False):
-        x = call.add(op_type, x, next(queue)) if bound is not None else x
+    names = [next(queue) if bound is not None else "" for bound in given]
+    if all(bound is None or bound.rank == 0 for bound in given):
+        return call.add("Clip", x, *(names if bounds and names[-1] else bounds))
+    for name, op_type in zip(names, ("Max", "Min"), strict=False):
+        x = call.add(op_type, x, name) if name else x
     return x
-
-
-def _without_last(names: list[str]) -> list[str]:
-    """Return names without those at the end that are left out."""
-    while names and not names[-1]:
-        names.pop()
-    return names
 
 
 def _hard_tanh_out(call: Call, x: str) -> str:
@@ -153,10 +137,6 @@ def _celu_out(call: Call, x: str) -> str:
     return call.add("Mul", call.add("Elu", call.add("Div", x, call.number(alpha))), call.number(alpha))
 
 
-def _selu_out(call: Call, x: str) -> str:
-    return call.add("Selu", x, alpha=SELU_ALPHA, gamma=SELU_SCALE)
-
-
 IMPORTS: Final[dict[str, Mapping]] = {
     "Relu": _relu,
     "Clip": _clip,
@@ -199,7 +179,7 @@ EXPORTS: Final[dict[str, Export]] = {
     "leaky_relu": exporting("LeakyRelu", alpha="alpha"),
     "prelu": exporting("PRelu"),
     "elu": exporting("Elu", alpha="alpha"),
-    "selu": exported(_selu_out),
+    "selu": exported(lambda call, x: call.add("Selu", x, alpha=SELU_ALPHA, gamma=SELU_SCALE)),
     "celu": exported(_celu_out),
     "gelu": exported(_gelu_out),
     "sigmoid": exporting("Sigmoid"),

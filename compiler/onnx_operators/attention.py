@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from math import sqrt
 from typing import Any, Final
 
@@ -45,9 +46,16 @@ def rotary(node: Node, x: Value, cosines: Value, sines: Value, positions: Value 
     return ops.reshape(y, shape=shape) if len(shape) == 3 else ops.transpose(y, axis=(0, 2, 1, 3))
 
 
-def _split_heads(x: Value, heads: int) -> Value:
+def split_heads(x: Value, heads: int) -> Value:
+    """Return the heads of [n, steps, heads * size]."""
     n, steps, size = x.shape
     return ops.transpose(ops.reshape(x, shape=(n, steps, heads, int(size) // heads)), axis=(0, 2, 1, 3))
+
+
+def joined_heads(x: Value) -> Value:
+    """Return heads behind each other: [n, steps, heads * size]."""
+    n, heads, steps, size = x.shape
+    return ops.reshape(ops.transpose(x, axis=(0, 2, 1, 3)), shape=(n, steps, int(heads) * int(size)))
 
 
 def _attention(node: Node, *operands: Value | None) -> Any:
@@ -59,11 +67,11 @@ def _attention(node: Node, *operands: Value | None) -> Any:
     three = q.rank == 3
     if three:
         heads, groups = int(node.attribute("q_num_heads")), int(node.attribute("kv_num_heads"))
-        q, k, v = _split_heads(q, heads), _split_heads(k, groups), _split_heads(v, groups)
+        q, k, v = split_heads(q, heads), split_heads(k, groups), split_heads(v, groups)
     k = k if past_k is None else ops.concat(past_k, k, axis=2)
     v = v if past_v is None else ops.concat(past_v, v, axis=2)
     present = k, v
-    n, heads, steps, size = q.shape
+    _, heads, steps, size = q.shape
     total = k.shape[2]
     if k.shape[1] != heads:
         count = int(heads) // int(k.shape[1])
@@ -84,8 +92,7 @@ def _attention(node: Node, *operands: Value | None) -> Any:
         weights = ops.where(ops.isnan(weights), 0.0, weights)
     stages.append(weights)
     y = ops.matmul(weights, v)
-    if three:
-        y = ops.reshape(ops.transpose(y, axis=(0, 2, 1, 3)), shape=(n, steps, int(heads) * int(v.shape[3])))
+    y = joined_heads(y) if three else y
     mode = int(node.attribute("qk_matmul_output_mode", 0))
     return y, present[0], present[1], stages[mode] if node.wants(3) else None
 
@@ -94,10 +101,6 @@ def _mask(node: Node, q: Value, mask: Value | None, lengths: Value | None, steps
     """Return what is added to the scores: 0, the mask's numbers, or minus infinity; None if nothing is masked."""
     n = q.shape[0]
     parts = [] if mask is None else [_whole_mask(node, q, mask, int(total))]
-
-    def barred(allowed: Value) -> Value:
-        return ops.where(allowed, node.new(0.0, q.dtype), node.new(-np.inf, q.dtype))
-
     left, right = int(node.attribute("left_window_size", -1)), int(node.attribute("right_window_size", -1))
     causal = bool(node.attribute("is_causal", 0))
     if not causal and left < 0 and right < 0 and lengths is None:
@@ -109,24 +112,24 @@ def _mask(node: Node, q: Value, mask: Value | None, lengths: Value | None, steps
     else:
         counts = ops.reshape(cast(lengths, "int64"), shape=(n, 1, 1, 1))
         rows = rows + (counts - int(steps))
-        parts.append(barred(keys < counts))
+        parts.append(_barred(node, q, keys < counts))
     if causal:
-        parts.append(barred(keys <= rows))
-    parts += [barred(keys >= rows - left)] if left >= 0 else []
-    parts += [barred(keys <= rows + right)] if right >= 0 else []
-    made = parts[0]
-    for part in parts[1:]:
-        made = made + part
-    return made
+        parts.append(_barred(node, q, keys <= rows))
+    parts += [_barred(node, q, keys >= rows - left)] if left >= 0 else []
+    parts += [_barred(node, q, keys <= rows + right)] if right >= 0 else []
+    return reduce(ops.add, parts)
 
 
 def _whole_mask(node: Node, q: Value, mask: Value, total: int) -> Value:
     """Return a mask as numbers to add to the scores of all keys; keys that it lacks are masked."""
-    if mask.dtype == "bool":
-        mask = ops.where(mask, node.new(0.0, q.dtype), node.new(-np.inf, q.dtype))
+    mask = _barred(node, q, mask) if mask.dtype == "bool" else mask
     missing = total - int(mask.shape[-1])
     after = (0,) * (mask.rank - 1) + (missing,)
     return ops.pad(mask, before=(0,) * mask.rank, after=after, value=-np.inf) if missing > 0 else mask
+
+
+def _barred(node: Node, q: Value, allowed: Value) -> Value:
+    return ops.where(allowed, node.new(0.0, q.dtype), node.new(-np.inf, q.dtype))
 
 
 def _attention_out(call: Call) -> str:

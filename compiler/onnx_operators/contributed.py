@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from compiler.errors import CompileError
-from compiler.frontends.arranged import pointwise
+from compiler.frontends.arranged import Arranged, pointwise
 from compiler.frontends.onnx.node import Mapping, Node, cast, on_plain
 from compiler.onnx_operators.conv import convolved
 from compiler.onnx_operators.linalg import IMPORTS as PRODUCTS
@@ -39,6 +39,11 @@ def _fused_conv(node: Node) -> Any:
     y = convolved(node, node.tensor(0), node.tensor(1), node.optional(2))
     more = node.optional(3)
     y = y if more is None else pointwise(ops.add, y, more)
+    return _activated(node, y)
+
+
+def _activated(node: Node, y: Arranged) -> Arranged:
+    """Return a tensor after the activation that a node names."""
     word, numbers = node.attribute("activation", ""), list(node.attribute("activation_params") or [])
     activations: dict[str, Any] = {
         "": lambda v: v,
@@ -57,11 +62,7 @@ def _fused_conv(node: Node) -> Any:
 def _fused_gemm(node: Node) -> Any:
     """Return a product with its bias and activation."""
     plain = replace(node, operator="Gemm", attributes={k: v for k, v in node.attributes.items() if k != "activation"})
-    y, word = PRODUCTS["Gemm"](plain), node.attribute("activation", "")
-    known: dict[str, Any] = {"": lambda v: v, "Relu": ops.relu, "Tanh": ops.tanh, "Sigmoid": ops.sigmoid}
-    if word not in known:
-        raise CompileError(f"a fused activation {word!r}, which is none of {', '.join(filter(None, known))}")
-    return pointwise(known[word], y)
+    return _activated(node, PRODUCTS["Gemm"](plain))
 
 
 def _of_few_bits(node: Node) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from compiler.errors import CompileError
 from compiler.frontends.onnx.known.constants import Constant
 from compiler.frontends.onnx.node import Mapping, Node, cast, on_plain
-from compiler.onnx_operators.attention import rotary
+from compiler.onnx_operators.attention import joined_heads, rotary, split_heads
 from registry import Value, ops
 
 
@@ -27,17 +27,6 @@ def _number(extent: int | str, what: str) -> int:
     if isinstance(extent, str):
         raise CompileError(f"{what} is the symbol {extent!r}; bind it to a size")
     return extent
-
-
-def _heads(x: Value, heads: int) -> Value:
-    n, steps, size = x.shape
-    return ops.transpose(ops.reshape(x, shape=(n, steps, heads, int(size) // heads)), axis=(0, 2, 1, 3))
-
-
-def _joined(x: Value) -> Value:
-    """Return heads behind each other: [n, steps, heads * size]."""
-    n, heads, steps, size = x.shape
-    return ops.reshape(ops.transpose(x, axis=(0, 2, 1, 3)), shape=(n, steps, int(heads) * int(size)))
 
 
 def _seen(node: Node, mask: Value, n: Any, steps: Any, total: Any) -> Value:
@@ -73,7 +62,7 @@ def _attended(node: Node, q: Value, k: Value, v: Value, mask: Value | None, adde
     if node.attribute("unidirectional", 0):
         rows, columns = _number(steps, "the number of queries"), _number(total, "the number of keys")
         scores = ops.where(node.new(np.tri(rows, columns, past, dtype=bool)), scores, float(np.finfo(np.float32).min))
-    return _joined(ops.matmul(ops.softmax(scores, axis=-1), v))
+    return joined_heads(ops.matmul(ops.softmax(scores, axis=-1), v))
 
 
 def _behind(past: Value | None, x: Value) -> Value:
@@ -88,7 +77,7 @@ def _attention(node: Node, x: Value, w: Value, bias: Value | None = None, *more:
     sizes = [int(s) for s in node.attribute("qkv_hidden_sizes") or [int(w.shape[1]) // 3] * 3]
     y = ops.matmul(x, w)
     y = y if bias is None else y + bias
-    q, k, v = (_heads(y[..., int(a) : int(b)], heads) for a, b in pairwise(np.cumsum([0, *sizes])))
+    q, k, v = (split_heads(y[..., int(a) : int(b)], heads) for a, b in pairwise(np.cumsum([0, *sizes])))
     before = 0
     if past is not None:
         before = _number(past.shape[3], "the number of earlier keys")
@@ -109,9 +98,9 @@ def _multi_head(node: Node, q: Value, *more: Value | None) -> Any:
     if k is None:
         q, k, v = _unpacked(q, 3)
     elif v is None:
-        q, (k, v) = _heads(q, heads), _unpacked(k, 2)
+        q, (k, v) = split_heads(q, heads), _unpacked(k, 2)
     else:
-        q, k, v = (x if x.rank == 4 else _heads(x, heads) for x in (q, k, v))
+        q, k, v = (x if x.rank == 4 else split_heads(x, heads) for x in (q, k, v))
     before = 0 if past_k is None else _number(past_k.shape[2], "the number of earlier keys")
     k, v = _behind(past_k, k), _behind(past_v, v)
     return _attended(node, q, k, v, mask, added, before), k, v
@@ -149,7 +138,7 @@ def _group_query(node: Node, q: Value, *more: Value | None) -> Any:
         size = int(q.shape[2]) // (heads + 2 * groups)
         ends = np.cumsum([0, heads * size, groups * size, groups * size])
         q, k, v = (q[..., int(a) : int(b)] for a, b in pairwise(ends))
-    q, k, v = _heads(q, heads), _heads(k, groups), _heads(v, groups)
+    q, k, v = split_heads(q, heads), split_heads(k, groups), split_heads(v, groups)
     n, _, steps, size = q.shape
     steps = _number(steps, "the number of steps")
     before = 0 if past_k is None else _number(past_k.shape[2], "the number of earlier keys")
@@ -180,7 +169,7 @@ def _group_query(node: Node, q: Value, *more: Value | None) -> Any:
     seen, window = keys <= rows, int(node.attribute("local_window_size", -1))
     seen = ops.logical_and(seen, keys > rows - window) if window > 0 else seen
     weights = ops.softmax(ops.where(seen, scores, float(np.finfo(np.float32).min)), axis=-1)
-    return _joined(ops.matmul(weights, v)), *present
+    return joined_heads(ops.matmul(weights, v)), *present
 
 
 def _placed(node: Node, past: Value, x: Value, first: Value, total: int) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -123,9 +123,7 @@ def integer_convolution(node: Node) -> Arranged:
         x = pointwise(ops.sub, x, cast_to(node.tensor(2), "float64"))
     if node.has(3):
         zero = cast_to(node.tensor(3), "float64")
-        for _ in range(w.rank - 1 if zero.rank else 0):
-            zero = unsqueezed(zero, zero.rank)
-        w = pointwise(ops.sub, w, zero)
+        w = pointwise(ops.sub, w, channels(zero, w.rank + 1) if zero.rank else zero)
     return cast_to(convolved(node, x, w, None), "int32")
 
 
@@ -151,13 +149,17 @@ FILTER: Final = (3, 2, 0, 1)
 """The order [o, c, h, w] of a filter [h, w, c, o]."""
 
 
-def _conv_out(call: Call, *bias: str) -> Tensor:
+def window_out(call: Call, size: Sequence[int | str] | None = None) -> dict[str, Any]:
+    """Return the windows of a convolution as attributes of ONNX, of the size of its filters by default."""
     given = call.attributes
-    name = call.add(
-        "Conv", call.ordered(0, IMAGE), call.ordered(1, FILTER), *bias,
-        kernel_shape=list(call.tensor(1).shape[:2]), strides=list(given["stride"]), pads=list(given["padding"]),
-        dilations=list(given["dilation"]), group=int(given["groups"]),
-    )  # fmt: skip
+    return {
+        "kernel_shape": list(call.tensor(1).shape[:2] if size is None else size), "strides": list(given["stride"]),
+        "pads": list(given["padding"]), "dilations": list(given["dilation"]), "group": int(given.get("groups", 1)),
+    }  # fmt: skip
+
+
+def _conv_out(call: Call, *bias: str) -> Tensor:
+    name = call.add("Conv", call.ordered(0, IMAGE), call.ordered(1, FILTER), *bias, **window_out(call))
     return call.result(name, IMAGE)
 
 
@@ -209,9 +211,8 @@ def _spread(call: Call, filters: str, window: tuple[int, ...]) -> Tensor:
         more.append(extent - (given["stride"][axis] * (count - 1) + reach - edges))
     fits = all(0 <= more[i] < max(given["stride"][i], given["dilation"][i]) for i in (0, 1))
     name = call.add(
-        "ConvTranspose", call.ordered(0, IMAGE), filters, hint=call.outputs[0], kernel_shape=list(window),
-        strides=list(given["stride"]), pads=list(given["padding"]), dilations=list(given["dilation"]),
-        group=int(given.get("groups", 1)), output_padding=more if fits else None,
+        "ConvTranspose", call.ordered(0, IMAGE), filters, output_padding=more if fits else None,
+        **window_out(call, window),
     )  # fmt: skip
     if not fits:  # windows leave out the last rows
         name = call.add("Pad", name, call.integers(0, 0, 0, 0, 0, 0, *more))
@@ -228,13 +229,9 @@ def _eye_filter(call: Call, window: Sequence[int], channels: int) -> str:
 
 
 def _unfold_out(call: Call) -> Tensor:
-    given, channels = call.attributes, int(call.tensor(0).shape[3])
-    name = call.add(
-        "Conv", call.ordered(0, IMAGE), _eye_filter(call, given["window"], channels),
-        kernel_shape=list(given["window"]),
-        strides=list(given["stride"]), pads=list(given["padding"]), dilations=list(given["dilation"]),
-    )  # fmt: skip
-    return call.result(name, IMAGE)
+    window, channels = call.attributes["window"], int(call.tensor(0).shape[3])
+    filters = _eye_filter(call, window, channels)
+    return call.result(call.add("Conv", call.ordered(0, IMAGE), filters, **window_out(call, window)), IMAGE)
 
 
 def _fold_out(call: Call) -> Tensor:

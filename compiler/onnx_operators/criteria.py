@@ -61,7 +61,7 @@ def _sigmoid_loss(call: Call) -> Tensor:
     names, order = aligned(call)
     x, target, *weights = names
     one, zero = call.number(1), call.number(0)
-    no, yes = (_softplus(call, call.add("Neg", x) if sign else x) for sign in (False, True))
+    no, yes = (call.add("Softplus", each) for each in (x, call.add("Neg", x)))
     yes = call.add("Mul", yes, weights[0]) if weights else yes
     rest = call.add("Sub", one, target)
     parts = [
@@ -71,14 +71,10 @@ def _sigmoid_loss(call: Call) -> Tensor:
     return call.result(call.add("Add", *parts), order)
 
 
-def _softplus(call: Call, x: str) -> str:
-    return call.add("Softplus", x)
-
-
 def _accuracy_out(call: Call) -> str:
     best = call.add("ArgMax", call.plain(0), axis=-1, keepdims=0)
-    labels = call.plain(1) if call.tensor(1).dtype == "int64" else call.cast(call.plain(1), "int64")
-    return call.add("ReduceMean", call.cast(call.add("Equal", best, labels), "float32"), keepdims=0)
+    hits = call.add("Equal", best, call.plain_in(1, "int64"))
+    return call.add("ReduceMean", call.cast(hits, "float32"), keepdims=0)
 
 
 IMPORTS: Final[dict[str, Mapping]] = {

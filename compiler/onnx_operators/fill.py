@@ -55,7 +55,7 @@ def _full_out(call: Call) -> Tensor | str:
 def _size_out(call: Call) -> str:
     extents = call.attributes["shape"]
     count = call.add("ReduceProd", call.graph.shape(extents), keepdims=0)
-    return count if call.type.dtype == "int64" else call.cast(count, call.type.dtype)
+    return call.cast(count, call.type.dtype, "int64")
 
 
 def _range_out(call: Call) -> str:
@@ -68,12 +68,11 @@ def _range_out(call: Call) -> str:
 def _triangle(upper: int) -> Export:
     def mapped(call: Call) -> str:
         offset = call.graph.constant(int(call.attributes["offset"]), "int64")
-        x, dtype = call.plain(0), call.type.dtype
+        dtype = call.type.dtype
         if call.opset < 14:
             raise Unmapped("needs Trilu, which opset 14 brought")
-        inside = {"bool": "int64", "uint8": "int64", "int32": "int64"}.get(dtype, dtype)
-        made = call.add("Trilu", call.cast(x, inside) if inside != dtype else x, offset, upper=upper)
-        return call.cast(made, dtype) if inside != dtype else made
+        inside = "int64" if dtype in ("bool", "uint8", "int32") else dtype
+        return call.cast(call.add("Trilu", call.plain_in(0, inside), offset, upper=upper), dtype, inside)
 
     return mapped
 

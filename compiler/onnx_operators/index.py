@@ -167,21 +167,15 @@ def _feature_extractor(node: Node) -> Arranged:
 
 
 def _gather_out(call: Call) -> str:
-    indices = _positions(call, 1) if call.tensor(1).dtype == "uint8" else call.plain(1)
+    indices = call.plain_in(1, "int64") if call.tensor(1).dtype == "uint8" else call.plain(1)
     return call.add("Gather", call.plain(0), indices, axis=int(call.attributes["axis"]))
 
 
-def _positions(call: Call, number: int) -> str:
-    """Return indices as int64, which ONNX wants."""
-    x = call.plain(number)
-    return x if call.tensor(number).dtype == "int64" else call.cast(x, "int64")
-
-
 def _gather_nd_out(call: Call) -> str:
-    x, dtype = call.plain(0), call.type.dtype
-    x = call.cast(x, "int32") if dtype in ("uint8", "bool") else x
-    y = call.add("GatherND", x, _positions(call, 1), batch_dims=int(call.attributes["batch_axes"]))
-    return call.cast(y, dtype) if dtype in ("uint8", "bool") else y
+    dtype = call.type.dtype
+    inside = "int32" if dtype in ("uint8", "bool") else dtype
+    x, at = call.plain_in(0, inside), call.plain_in(1, "int64")
+    return call.cast(call.add("GatherND", x, at, batch_dims=int(call.attributes["batch_axes"])), dtype, inside)
 
 
 def _scatter_nd_out(call: Call) -> str:
@@ -190,15 +184,11 @@ def _scatter_nd_out(call: Call) -> str:
     since = {"none": 13, "add": 16, "mul": 16}.get(word, 18)
     if call.opset < since:
         raise Unmapped(f"combines by {reduction!r}, which opset {since} brought")
-    x, at, updates = call.plain(0), _positions(call, 1), call.plain(2)
-    if call.attributes["batch_axes"]:
-        at = _with_batch(call, at)
-    dtype = call.type.dtype
-    inside = {"uint8": "int64"}.get(dtype, dtype) if word != "none" else dtype
-    if inside != dtype:
-        x, updates = call.cast(x, inside), call.cast(updates, inside)
-    y = call.add("ScatterND", x, at, updates, reduction=None if word == "none" else word)
-    return call.cast(y, dtype) if inside != dtype else y
+    at, dtype = call.plain_in(1, "int64"), call.type.dtype
+    at = _with_batch(call, at) if call.attributes["batch_axes"] else at
+    inside = "int64" if dtype == "uint8" and word != "none" else dtype
+    x, updates = call.plain_in(0, inside), call.plain_in(2, inside)
+    return call.cast(call.add("ScatterND", x, at, updates, reduction=None if word == "none" else word), dtype, inside)
 
 
 def _with_batch(call: Call, at: str) -> str:
@@ -222,25 +212,21 @@ def _scatter_add_out(call: Call) -> Tensor:
     count = call.tensor(1).rank
     front = [axis, *(i for i in range(rank) if i != axis)]
     own = [*range(axis, axis + count), *(i for i in range(rank + count - 1) if not axis <= i < axis + count)]
-    x, updates = call.ordered(0, front), call.ordered(2, own)
-    at = call.add("Unsqueeze", _positions(call, 1), call.integers(count))
-    dtype = call.type.dtype
-    inside = {"uint8": "int64"}.get(dtype, dtype)
-    if inside != dtype:
-        x, updates = call.cast(x, inside), call.cast(updates, inside)
-    y = call.add("ScatterND", x, at, updates, reduction="add")
-    return call.result(call.cast(y, dtype) if inside != dtype else y, front)
+    at, dtype = call.add("Unsqueeze", call.plain_in(1, "int64"), call.integers(count)), call.type.dtype
+    inside = "int64" if dtype == "uint8" else dtype
+    x, updates = (call.cast(call.ordered(i, order), inside, dtype) for i, order in ((0, front), (2, own)))
+    return call.result(call.cast(call.add("ScatterND", x, at, updates, reduction="add"), dtype, inside), front)
 
 
 def _one_hot_out(call: Call) -> str:
     dtype = call.type.dtype
     inside = dtype if dtype in ("float32", "int64") else "int64"
     values = call.graph.constant([0, 1], inside)
-    at = _positions(call, 0)
+    at = call.plain_in(0, "int64")
     at = at if call.tensor(0).rank else call.add("Unsqueeze", at, call.integers(0))
     y = call.add("OneHot", at, call.integers(int(call.attributes["depth"])), values, axis=-1)
     y = y if call.tensor(0).rank else call.add("Squeeze", y, call.integers(0))
-    return call.cast(y, dtype) if inside != dtype else y
+    return call.cast(y, dtype, inside)
 
 
 IMPORTS: Final[dict[str, Mapping]] = {

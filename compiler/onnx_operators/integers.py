@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from compiler.errors import CompileError
-from compiler.exporters.onnx.call import Call, Export, Unmapped, aligned
+from compiler.exporters.onnx.call import Call, Export, Unmapped, aligned, named
 from compiler.exporters.onnx.folding import vector_of
 from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import Arranged, arranged, plain, pointwise
@@ -21,7 +21,7 @@ from compiler.frontends.extents import ONE, Extent, product
 from compiler.frontends.onnx.known.constants import Constant
 from compiler.frontends.onnx.node import Mapping, Node, cast
 from compiler.frontends.reductions import reduced
-from compiler.onnx_operators.conv import FILTER, IMAGE, integer_convolution, window_of
+from compiler.onnx_operators.conv import FILTER, IMAGE, integer_convolution, window_of, window_out
 from compiler.onnx_operators.linalg import integer_product
 from prograd_proto.result_types.integers import MAX_DEPTH
 from registry import Value, ops
@@ -316,22 +316,9 @@ def _scalar_out(call: Call, number: int) -> str:
     return call.graph.reshaped(name, ()) if call.tensor(number).rank else name
 
 
-def _matmul_out(call: Call) -> str:
-    return call.add("MatMulInteger", *(call.plain(i) for i in range(len(call.operands))))
-
-
 def _conv_out(call: Call) -> Tensor:
     operands = call.ordered(0, IMAGE), call.ordered(1, FILTER), call.plain(2), call.plain(3)
-    return call.result(call.add("ConvInteger", *operands, **_window_out(call)), IMAGE)
-
-
-def _window_out(call: Call) -> dict[str, Any]:
-    """Return the window of a convolution of integers, as attributes of ONNX."""
-    given = call.attributes
-    return {
-        "kernel_shape": list(call.tensor(1).shape[:2]), "strides": list(given["stride"]),
-        "pads": list(given["padding"]), "dilations": list(given["dilation"]), "group": int(given["groups"]),
-    }  # fmt: skip
+    return call.result(call.add("ConvInteger", *operands, **window_out(call)), IMAGE)
 
 
 def scaled_product(call: Call, *bias: str) -> Tensor | None:
@@ -357,7 +344,7 @@ def scaled_product(call: Call, *bias: str) -> Tensor | None:
         return call.result(call.add("MatMul", x, w), range(len(call.type.shape)))
     x = call.add("DequantizeLinear", sums.ordered(0, IMAGE), *pair)
     w = call.add("DequantizeLinear", sums.ordered(1, FILTER), *weights, axis=0)
-    return call.result(call.add("Conv", x, w, *bias, **_window_out(sums)), IMAGE)
+    return call.result(call.add("Conv", x, w, *bias, **window_out(sums)), IMAGE)
 
 
 def scaled_with_bias(call: Call) -> Tensor | None:
@@ -388,6 +375,6 @@ EXPORTS: Final[dict[str, Export]] = {
     "quantize_linear": _quantize_out,
     "dequantize_linear": _dequantize_out,
     "requantize": _requantize_out,
-    "integer_matmul": _matmul_out,
+    "integer_matmul": named(lambda call, *names: call.add("MatMulInteger", *names)),
     "integer_conv2d": _conv_out,
 }

@@ -42,13 +42,6 @@ def scaled(x: Arranged, factor: float) -> Arranged:
     return pointwise(lambda v: v * factor, x)
 
 
-def _fused(node: Node) -> Arranged:
-    a, b = node.tensor(0), node.tensor(1)
-    a = _flipped(a) if node.attribute("transA", 0) else a
-    b = _flipped(b) if node.attribute("transB", 0) else b
-    return scaled(matmul(a, b), node.attribute("alpha", 1.0))
-
-
 def integer_product(node: Node) -> Arranged:
     """Return a MatMulInteger, computed in float64."""
     a, b = (cast_to(node.tensor(i), "float64") for i in (0, 1))
@@ -86,8 +79,8 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "Gemm": _gemm,
     "Einsum": _einsum,
     "Det": lambda node: arranged(ops.determinant(node.value(0))),
-    "com.microsoft.FusedMatMul": _fused,
-    "com.microsoft.TransposeMatMul": _fused,
+    "com.microsoft.FusedMatMul": _gemm,
+    "com.microsoft.TransposeMatMul": _gemm,
 }
 
 EXPORTS: Final[dict[str, Export]] = {

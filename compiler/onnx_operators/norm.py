@@ -191,25 +191,19 @@ def _response_norm(node: Node) -> Arranged:
 def _dropout(node: Node) -> Any:
     """Return a dropout, which draws in training; the model as the file has it predicts."""
     x = node.tensor(0)
-    if node.version >= 12:
-        ratio = float(node.constant(1).reshape(())) if node.has(1) else 0.5
-        trains = bool(node.constant(2).reshape(())) if node.has(2) else False
-    else:
-        ratio, trains = float(node.attribute("ratio", 0.5)), False
-    del trains  # training draws in any case, predictions never
-    y = pointwise(lambda v: ops.dropout(v, ratio=ratio), x) if 0 < ratio < 1 and not node.wants(1) else x
-    if not node.wants(1):
-        return y
-    return y, arranged(node.full([e.plain() for e in x.shape], 1, "bool"))
+    if node.wants(1):
+        return x, arranged(node.full([e.plain() for e in x.shape], 1, "bool"))
+    given = node.constant(1).reshape(()) if node.version >= 12 and node.has(1) else node.attribute("ratio", 0.5)
+    ratio = float(given)
+    return pointwise(lambda v: ops.dropout(v, ratio=ratio), x) if 0 < ratio < 1 else x
 
 
 def _along_axis(op_type: str) -> Export:
     """Return the mapping of a function along an axis, which the graph's tensor has where its order says."""
 
     def mapped(call: Call) -> Tensor:
-        x = call.tensor(0)
-        order = x.order if x.array is None else tuple(range(x.rank))
-        axis = order.index(int(call.attributes["axis"]) % x.rank)
+        order = call.tensor(0).order
+        axis = order.index(int(call.attributes["axis"]) % len(order))
         return call.result(call.add(op_type, call.ordered(0, order), axis=axis), order)
 
     return mapped

@@ -77,7 +77,7 @@ def _pad(node: Node) -> Arranged:
     x, mode = node.tensor(0), node.attribute("mode", "constant")
     if node.version >= 11:
         widths = node.numbers(1)
-        value = _fill(node)
+        value = node.number_or_tensor(2, 0.0)
         axes = node.numbers(3) if node.has(3) else range(x.rank)
     else:
         widths = list(node.attribute("pads", node.attribute("paddings")))  # the name in opset 1
@@ -101,14 +101,6 @@ def _pad(node: Node) -> Arranged:
     return arranged(function(plain(x), before=tuple(a for a, _ in pairs), after=tuple(b for _, b in pairs)))
 
 
-def _fill(node: Node) -> Any:
-    """Return the number that a Pad fills with; a tensor if it is data."""
-    if not node.has(2):
-        return 0.0
-    x = node.operands[2]
-    return x if isinstance(x, Arranged) else x.array().reshape(-1)[0].item()
-
-
 def _center_crop_pad(node: Node) -> Arranged:
     x, sizes = node.tensor(0), node.numbers(1)
     axes = [a % x.rank for a in node.attribute("axes", range(x.rank))]
@@ -125,11 +117,10 @@ def _center_crop_pad(node: Node) -> Arranged:
 
 
 def _slice_out(call: Call) -> Tensor:
-    x, given = call.tensor(0), call.attributes
+    given, order = call.attributes, call.tensor(0).order
     last = call.walk.finals.get(call.inputs[0])
     if last is not None:  # the last cells of an LSTM
         return replace(last, type=call.type)
-    order = x.order if x.array is None else tuple(range(x.rank))
     axes = [order.index(axis) for axis in given["axes"]]
     if not axes:
         return call.result(call.ordered(0, order), order)
@@ -160,18 +151,14 @@ def _unslice_out(call: Call) -> str:
 
 
 def _pad_out(call: Call) -> Tensor:
-    x, given = call.tensor(0), call.attributes
-    order = x.order if x.array is None else tuple(range(x.rank))
+    given, order, dtype = call.attributes, call.tensor(0).order, call.type.dtype
     widths = [given[side][axis] for side in ("before", "after") for axis in order]
     if not any(widths):
         return call.result(call.ordered(0, order), order)
-    value = call.number(given["value"])
-    if x.dtype in ("float16", "bfloat16", "bool", "uint8") and call.opset < 21:
-        inside = "int32" if x.dtype in ("bool", "uint8") else "float32"
-        padded = call.add("Pad", call.cast(call.ordered(0, order), inside), call.integers(*widths),
-                          call.number(given["value"], inside))  # fmt: skip
-        return call.result(call.cast(padded, x.dtype), order)
-    return call.result(call.add("Pad", call.ordered(0, order), call.integers(*widths), value), order)
+    narrow = {"float16": "float32", "bfloat16": "float32", "bool": "int32", "uint8": "int32"}
+    inside = narrow.get(dtype, dtype) if call.opset < 21 else dtype
+    x, value = call.cast(call.ordered(0, order), inside, dtype), call.number(given["value"], inside)
+    return call.result(call.cast(call.add("Pad", x, call.integers(*widths), value), dtype, inside), order)
 
 
 IMPORTS: Final[dict[str, Mapping]] = {"Slice": _slice, "Pad": _pad, "CenterCropPad": _center_crop_pad}

@@ -71,14 +71,14 @@ def _isinf(node: Node) -> Arranged:
 
 def _shift(node: Node) -> Arranged:
     function = ops.left_shift if node.attribute("direction") == "LEFT" else ops.right_shift
-    return wrapped(node, pointwise(function, node.tensor(0), node.tensor(1)), node.dtypes[0])
+    return wrapped(binary(function)(node), node.dtypes[0])
 
 
 def _bitwise_not(node: Node) -> Arranged:
-    return wrapped(node, pointwise(ops.bitwise_not, node.tensor(0)), node.dtypes[0])
+    return wrapped(unary(ops.bitwise_not)(node), node.dtypes[0])
 
 
-def wrapped(node: Node, x: Arranged, dtype: str | None) -> Arranged:
+def wrapped(x: Arranged, dtype: str | None) -> Arranged:
     """Return integers modulo the range of a narrow dtype, as the dtype that carries it."""
     return pointwise(wrapping(dtype), x) if dtype in NARROW else x
 
@@ -126,13 +126,9 @@ def converted(node: Node, x: Arranged, dtype: str) -> Arranged:
         saturates = bool(node.attribute("saturate", 1))
         return pointwise(lambda v: rounded(v, dtype, saturates=saturates), cast_to(x, target))
     if dtype in NARROW and x.dtype.startswith("float"):
-        return wrapped(node, cast_to(cast_to(x, "int64"), target), dtype)
+        return wrapped(cast_to(cast_to(x, "int64"), target), dtype)
     y = cast_to(x, target)
-    return wrapped(node, y, dtype) if node.dtypes[0] != dtype else y
-
-
-def _cast_out(call: Call, x: str) -> str:
-    return call.cast(x, call.type.dtype)
+    return wrapped(y, dtype) if node.dtypes[0] != dtype else y
 
 
 def _truncated(call: Call, x: str) -> str:
@@ -177,50 +173,28 @@ def _fmod(call: Call, a: str, b: str) -> str:
     return call.add("Where", is_zero, call.number(0), call.add("Mod", a, safe, fmod=1))
 
 
-def _shift_left(call: Call, a: str, b: str) -> str:
-    """Return bits shifted up; those of signed integers, which ONNX does not shift, by a power of 2 in int64."""
-    dtype, zero = call.type.dtype, call.number(0)
+def _shift_out(call: Call, a: str, b: str) -> str:
+    """Return shifted bits; those of signed integers, which ONNX does not shift, by a power of 2 in int64.
+
+    A shift to the right divides by it, rounding down, which keeps the sign.
+    """
+    is_left, dtype, zero = call.op_type == "left_shift", call.type.dtype, call.number(0)
     if dtype == "uint8":
-        return call.add("Where", call.add("Greater", b, call.number(7)), zero, _unsigned(call, a, b, "LEFT"))
-    wide, shift = call.cast(a, "int64"), call.cast(b, "int64")
-    made = call.add("Mul", wide, _power_of_2(call, shift))
+        shifted = call.add("BitShift", a, b, direction="LEFT" if is_left else "RIGHT")
+        return call.add("Where", call.add("Greater", b, call.number(7)), zero, shifted)
+    wide, shift, nothing = call.cast(a, "int64"), call.cast(b, "int64"), call.number(0, "int64")
+    small = call.add("Min", call.add("Max", shift, nothing), call.number(62, "int64"))
+    power = call.add("Pow", call.number(2, "int64"), small)
     last = call.add("Equal", shift, call.number(63, "int64"))  # 2 to the power of 63 is no int64
-    made = call.add("Where", last, call.add("Mul", made, call.number(2, "int64")), made)
-    return call.add("Where", _beyond(call, shift), zero, call.cast(made, dtype))
-
-
-def _shift_right(call: Call, a: str, b: str) -> str:
-    """Return bits shifted down with the sign kept; those of signed integers by a division that rounds down."""
-    dtype, zero = call.type.dtype, call.number(0)
-    if dtype == "uint8":
-        return call.add("Where", call.add("Greater", b, call.number(7)), zero, _unsigned(call, a, b, "RIGHT"))
-    wide, shift = call.cast(a, "int64"), call.cast(b, "int64")
+    above = call.add("Greater", shift, call.number({"int32": 31, "int64": 63}[dtype], "int64"))
+    beyond = call.add("Or", above, call.add("Less", shift, nothing))
+    if is_left:
+        made = call.add("Mul", wide, power)
+        made = call.add("Where", last, call.add("Mul", made, call.number(2, "int64")), made)
+        return call.add("Where", beyond, zero, call.cast(made, dtype))
     sign = call.add("Where", call.add("Less", a, zero), call.number(-1), zero)
-    power = _power_of_2(call, shift)
     made = call.add("Div", call.add("Sub", wide, call.add("Mod", wide, power)), power)
-    most = call.add("Or", _beyond(call, shift), call.add("Equal", shift, call.number(63, "int64")))
-    return call.add("Where", most, sign, call.cast(made, dtype))
-
-
-def _unsigned(call: Call, a: str, b: str, direction: str) -> str:
-    return call.add("BitShift", a, b, direction=direction)
-
-
-def _power_of_2(call: Call, shift: str) -> str:
-    """Return 2 to the power of a shift, at most 62."""
-    small = call.add("Min", call.add("Max", shift, call.number(0, "int64")), call.number(62, "int64"))
-    return call.add("Pow", call.number(2, "int64"), small)
-
-
-def _beyond(call: Call, shift: str) -> str:
-    """Return where all bits are shifted out."""
-    bits = {"int32": 31, "int64": 63}[call.type.dtype]
-    above = call.add("Greater", shift, call.number(bits, "int64"))
-    return call.add("Or", above, call.add("Less", shift, call.number(0, "int64")))
-
-
-def _bitwise(op_type: str) -> Export:
-    return exporting(op_type, since=18)
+    return call.add("Where", call.add("Or", beyond, last), sign, call.cast(made, dtype))
 
 
 def _expm1(call: Call, x: str) -> str:
@@ -239,11 +213,8 @@ def _log1p(call: Call, x: str) -> str:
     same = call.add("Or", call.add("Equal", u, one), call.add("IsInf", u))
     below = call.add("Where", same, one, call.add("Sub", u, one))
     log = call.add("Log", u)
-    return call.add("Where", call.add("Equal", u, one), x, call.add("Where", same, log, _scaled(call, log, x, below)))
-
-
-def _scaled(call: Call, y: str, x: str, below: str) -> str:
-    return call.add("Mul", y, call.add("Div", x, below))
+    scaled = call.add("Mul", log, call.add("Div", x, below))
+    return call.add("Where", call.add("Equal", u, one), x, call.add("Where", same, log, scaled))
 
 
 def _atan2(call: Call, y: str, x: str) -> str:
@@ -273,7 +244,7 @@ def _finite(call: Call, x: str) -> str:
     return call.add("Not", call.add("Or", call.add("IsInf", x), call.add("IsNaN", x)))
 
 
-def _compared(op_type: str, *, without: tuple[str, ...] = (), negated: bool = False) -> Export:
+def _compared(op_type: str, *without: str, negated: bool = False) -> Export:
     """Return the mapping of a comparison; dtypes that ONNX does not compare are compared as int32."""
 
     def function(call: Call, a: str, b: str) -> str:
@@ -358,26 +329,20 @@ EXPORTS: Final[dict[str, Export]] = {
     "maximum": exporting("Max"),
     "minimum": exporting("Min"),
     "lerp": exported(lambda call, a, b, weight: call.add("Add", a, call.add("Mul", weight, call.add("Sub", b, a)))),
-    "equal": _compared("Equal", without=("uint8",)),
-    "not_equal": _compared("Equal", without=("uint8",), negated=True),
-    "less": _compared("Less", without=("uint8", "bool")),
-    "less_equal": _compared("LessOrEqual", without=("uint8", "bool")),
-    "greater": _compared("Greater", without=("uint8", "bool")),
-    "greater_equal": _compared("GreaterOrEqual", without=("uint8", "bool")),
-    "logical_not": exporting("Not"),
-    "logical_and": exporting("And"),
-    "logical_or": exporting("Or"),
-    "logical_xor": exporting("Xor"),
-    "bitwise_and": _bitwise("BitwiseAnd"),
-    "bitwise_or": _bitwise("BitwiseOr"),
-    "bitwise_xor": _bitwise("BitwiseXor"),
-    "bitwise_not": _bitwise("BitwiseNot"),
-    "left_shift": exported(_shift_left),
-    "right_shift": exported(_shift_right),
+    "equal": _compared("Equal", "uint8"),
+    "not_equal": _compared("Equal", "uint8", negated=True),
+    "less": _compared("Less", "uint8", "bool"),
+    "less_equal": _compared("LessOrEqual", "uint8", "bool"),
+    "greater": _compared("Greater", "uint8", "bool"),
+    "greater_equal": _compared("GreaterOrEqual", "uint8", "bool"),
+    **{f"logical_{word.lower()}": exporting(word) for word in ("Not", "And", "Or", "Xor")},
+    **{f"bitwise_{word.lower()}": exporting(f"Bitwise{word}", since=18) for word in ("And", "Or", "Xor", "Not")},
+    "left_shift": exported(_shift_out),
+    "right_shift": exported(_shift_out),
     "isinf": exporting("IsInf"),
     "isfinite": exported(_finite),
     "where": exporting("Where"),
-    "cast": exported(_cast_out),
+    "cast": exported(lambda call, x: call.cast(x, call.type.dtype)),
     "bitcast": exported(_bitcast_out),
     "identity": _constant_out,
     "stop_gradient": _constant_out,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial, reduce
 from math import prod
 from typing import Any, Final
 
@@ -19,10 +20,8 @@ from prograd_proto import ProgramError
 from registry import Value, ops
 
 
-def _windows(
-    node: Node, x: Value, size: Sequence[int], window: Window, value: float
-) -> tuple[list[Value], tuple[int, ...]]:
-    """Return, for each element of a window, its value in all windows [n, c, ...]; and the padding that this needs."""
+def _windows(node: Node, x: Value, size: Sequence[int], window: Window, value: float) -> list[Value]:
+    """Return, for each element of a window, its value in all windows [n, c, ...]."""
     count, ceil = len(size), bool(node.attribute("ceil_mode", 0))
     outs: list[int] = []
     edges = [list(window.padding[:count]), list(window.padding[count:])]
@@ -43,34 +42,33 @@ def _windows(
             begin = k * window.dilation[i]
             key.append(slice(begin, begin + (outs[i] - 1) * window.stride[i] + 1, window.stride[i]))
         parts.append(y[tuple(key)])
-    return parts, (*edges[0], *edges[1])
+    return parts
 
 
 def _max_pool(node: Node) -> Any:
     x, size = node.tensor(0), tuple(node.attribute("kernel_shape"))
     window = window_of(node, x, size)
-    if not node.wants(1) and (not is_integer(x) or x.dtype == "uint8") and len(size) <= 3:
-        try:
-            return first(
-                ops.max_pool(
-                    last(x),
-                    window=size,
-                    stride=window.stride,
-                    padding=window.padding,
-                    dilation=window.dilation,
-                    ceil_mode=bool(node.attribute("ceil_mode", 0)),
-                )
-            )
-        except ProgramError:  # windows that our pool refuses, such as those within the padding
-            pass
+    if not node.wants(1) and (not is_integer(x) or x.dtype == "uint8"):
+        made = _ours(node, ops.max_pool, size, window, dilation=window.dilation)
+        if made is not None:
+            return made
     return _max_pool_with_indices(node, size, window)
+
+
+def _ours(node: Node, pool: Any, size: Sequence[int], window: Window, **more: Any) -> Arranged | None:
+    """Return the pool of an operator of ours; None for windows that it refuses, such as those within the padding."""
+    ceil, x = bool(node.attribute("ceil_mode", 0)), last(node.tensor(0))
+    try:
+        return first(pool(x, window=size, stride=window.stride, padding=window.padding, ceil_mode=ceil, **more))
+    except ProgramError:
+        return None
 
 
 def _max_pool_with_indices(node: Node, size: Sequence[int], window: Window) -> Any:
     x = node.value(0)
     wide = cast(x, "float64") if is_integer(x) else x
     least = -1e300 if wide.dtype == "float64" else -3e38
-    stacked = ops.stack(*_windows(node, wide, size, window, least)[0], axis=-1)
+    stacked = ops.stack(*_windows(node, wide, size, window, least), axis=-1)
     y = arranged(cast(ops.max(stacked, axis=(-1,)), x.dtype))
     if not node.wants(1):
         return y
@@ -79,7 +77,7 @@ def _max_pool_with_indices(node: Node, size: Sequence[int], window: Window) -> A
     planes = ops.reshape(planes * prod(image), shape=(batch.plain(), channels, *(1,) * len(size)))
     order = "F" if node.attribute("storage_order", 0) else "C"
     numbers = np.arange(prod(image)).reshape(1, 1, *image, order=order)
-    chosen = ops.stack(*_windows(node, node.new(numbers, "int64"), size, window, -1.0)[0], axis=-1)
+    chosen = ops.stack(*_windows(node, node.new(numbers, "int64"), size, window, -1.0), axis=-1)
     best = ops.unsqueeze(ops.argmax(stacked, axis=-1), axis=(-1,))
     wide = ops.broadcast_to(chosen, shape=(*best.shape[:-1], chosen.shape[-1]))
     return y, arranged(ops.squeeze(ops.take_along_axis(wide, best, axis=-1), axis=(-1,)) + planes)
@@ -89,21 +87,9 @@ def _avg_pool(node: Node) -> Arranged:
     x, size = node.tensor(0), tuple(node.attribute("kernel_shape"))
     window = window_of(node, x, size)
     counts = bool(node.attribute("count_include_pad", 0))
-    if set(window.dilation) == {1} and len(size) <= 3:
-        try:
-            return first(
-                ops.avg_pool(
-                    last(x),
-                    window=size,
-                    stride=window.stride,
-                    padding=window.padding,
-                    ceil_mode=bool(node.attribute("ceil_mode", 0)),
-                    count_include_pad=counts,
-                )
-            )
-        except ProgramError:  # windows that our pool refuses, such as those within the padding
-            pass
-    return _mean_of_windows(node, size, window, counts)
+    is_dense = set(window.dilation) == {1}
+    made = _ours(node, ops.avg_pool, size, window, count_include_pad=counts) if is_dense else None
+    return _mean_of_windows(node, size, window, counts) if made is None else made
 
 
 def _mean_of_windows(node: Node, size: Sequence[int], window: Window, counts: bool) -> Arranged:
@@ -114,15 +100,8 @@ def _mean_of_windows(node: Node, size: Sequence[int], window: Window, counts: bo
         sides = list(zip(window.padding[:axes], window.padding[axes:], strict=True))
         ones = np.pad(ones, [(0, 0), (0, 0), *sides], constant_values=1.0)
         own = window._replace(padding=(0,) * 2 * axes)
-    total = _summed(_windows(node, x, size, window, 0.0)[0])
-    return arranged(total / _summed(_windows(node, node.new(ones, x.dtype), size, own, 0.0)[0]))
-
-
-def _summed(parts: Sequence[Value]) -> Value:
-    made = parts[0]
-    for part in parts[1:]:
-        made = made + part
-    return made
+    total = reduce(ops.add, _windows(node, x, size, window, 0.0))
+    return arranged(total / reduce(ops.add, _windows(node, node.new(ones, x.dtype), size, own, 0.0)))
 
 
 def _lp_pool(node: Node) -> Arranged:
@@ -132,8 +111,8 @@ def _lp_pool(node: Node) -> Arranged:
         ceil = bool(node.attribute("ceil_mode", 0))
         y = ops.lp_pool(last(x), p=p, window=size, stride=window.stride, padding=window.padding, ceil_mode=ceil)
         return first(y)
-    parts = _windows(node, node.value(0), size, window, 0.0)[0]
-    return arranged(ops.pow(_summed([ops.pow(ops.abs(part), p) for part in parts]), 1 / p))
+    parts = _windows(node, node.value(0), size, window, 0.0)
+    return arranged(ops.pow(reduce(ops.add, [ops.pow(ops.abs(part), p) for part in parts]), 1 / p))
 
 
 def _global(function: Any) -> Mapping:
@@ -143,12 +122,6 @@ def _global(function: Any) -> Mapping:
         list(range(2, node.operands[0].rank)),
         keepdim=True,
     )
-
-
-def _global_norm(node: Node) -> Arranged:
-    p = float(node.attribute("p", 2))
-    axes = list(range(2, node.operands[0].rank))
-    return reduced(lambda v, places: ops.norm(v, ord=p, axis=places, keepdims=True), node.tensor(0), axes, keepdim=True)
 
 
 def _max_unpool(node: Node, x: Value, indices: Value, shape: Value | None = None) -> Value:
@@ -207,7 +180,7 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "LpPool": _lp_pool,
     "GlobalAveragePool": _global(ops.mean),
     "GlobalMaxPool": _global(ops.max),
-    "GlobalLpPool": _global_norm,
+    "GlobalLpPool": lambda node: _global(partial(ops.norm, ord=float(node.attribute("p", 2))))(node),
     "MaxUnpool": on_plain(_max_unpool),
     "Col2Im": on_plain(_col2im),
 }

@@ -13,15 +13,16 @@ from compiler.exporters.onnx.graph import Graph
 from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import arranged
 from compiler.frontends.onnx.node import Mapping, Node, cast
+from compiler.onnx_operators.flow.written import scan
 from prograd_proto import attributes_of
 from prograd_proto.tensor_types import TensorType
 from registry import Value, ops
 
-GATES: Final = {"RNN": 1, "GRU": 3, "LSTM": 4}
-"""Gates of a layer."""
-
 ORDER: Final = {"RNN": (0,), "GRU": (1, 0, 2), "LSTM": (0, 2, 3, 1)}
 """For each gate of prograd's layer its number in ONNX: z r h and r z n; i o f c and i f c o."""
+
+STARTS: Final = {"RNN": (2,), "GRU": (3,), "LSTM": (2, 3)}
+"""Operands of prograd's layer that are its first states; the operand behind them says which steps are valid."""
 
 DEFAULTS: Final = {"RNN": ["tanh"], "GRU": ["sigmoid", "tanh"], "LSTM": ["sigmoid", "tanh", "tanh"]}
 """Activations of a direction."""
@@ -45,7 +46,7 @@ def _recurrent(node: Node) -> Any:
 
 def _layer(node: Node) -> Any:
     """Return the results of one of our layers, with the gates of the weights in our order."""
-    kind, gates = node.operator, GATES[node.operator]
+    kind, gates = node.operator, len(ORDER[node.operator])
     x, w, r, bias = node.value(0), node.value(1), node.value(2), node.optional_value(3)
     directions, hidden = node.sizes(1)[0], node.sizes(2)[2]
     x = x if node.attribute("layout", 0) else ops.transpose(x, axis=(1, 0, 2))
@@ -110,7 +111,7 @@ def activations(node: Node, kind: str, words: Sequence[str], direction: int) -> 
 
 def _unrolled(node: Node, words: Sequence[str]) -> Any:
     """Return the results of a layer step by step."""
-    kind, gates, swapped = node.operator, GATES[node.operator], bool(node.attribute("layout", 0))
+    kind, gates, swapped = node.operator, len(ORDER[node.operator]), bool(node.attribute("layout", 0))
     x = node.value(0)
     x = ops.transpose(x, axis=(1, 0, 2)) if swapped else x
     steps, batch, _ = x.shape
@@ -172,7 +173,7 @@ class Step:
         self, node: Node, kind: str, f: Sequence[Activation], product: Any, bias: Value, peepholes: Value | None
     ) -> None:
         self.node, self.kind, self.f, self.product, self.bias, self.p = node, kind, f, product, bias, peepholes
-        self.n = int(bias.shape[0]) // GATES[kind]
+        self.n = int(bias.shape[0]) // len(ORDER[kind])
 
     def __call__(self, x: Value, h: Value, c: Value) -> tuple[Value, Value]:
         """Return the next hidden state and the next cell; `x` has the bias of the inputs."""
@@ -217,15 +218,14 @@ def _layer_out(kind: str) -> Export:
         r = call.tensor(1)
         state_bias = call.tensor(2) if kind == "GRU" else None
         computed = r.array is None or (state_bias is not None and state_bias.array is None)
-        if call.has(MASK[kind]) or computed or (kind == "LSTM" and not _needs_last_cells_only(call)):
+        if call.has(STARTS[kind][-1] + 1) or computed or (kind == "LSTM" and not _needs_last_cells_only(call)):
             return _stepwise(call, kind)
         inputs, w, bias = _inputs_of(call, kind)
         hidden = int(r.shape[0])
         weights = [_in_order(np.transpose(v.array), kind, hidden)[None] for v in (w, r)]
         names = [call.graph.model.initializer(v, t.origins) for v, t in zip(weights, (w, r), strict=True)]
         names.append(_biases(call, kind, hidden, bias, state_bias))
-        first = {"LSTM": (2, 3), "GRU": (3,), "RNN": (2,)}[kind]
-        starts = [_start_of(call, number) for number in first]
+        starts = [_start_of(call, number) for number in STARTS[kind]]
         operands = [inputs, *names, *(["", *starts] if any(starts) else [])]
         made = call.graph.several(
             kind, *operands, count=3 if kind == "LSTM" else 2, hint=call.outputs[0], hidden_size=hidden,
@@ -263,13 +263,13 @@ def _summands(added: Call) -> list[Tensor]:
 
 def _in_order(array: Any, kind: str, hidden: int) -> Any:
     """Return the rows of a weight with the gates in the order of ONNX."""
-    places = [ORDER[kind].index(gate) for gate in range(GATES[kind])]
+    places = [ORDER[kind].index(gate) for gate in range(len(ORDER[kind]))]
     return np.concatenate([array[place * hidden : (place + 1) * hidden] for place in places])
 
 
 def _biases(call: Call, kind: str, hidden: int, given: Sequence[Tensor], state_bias: Tensor | None) -> str:
     """Return both biases of a layer, [1, 2 * gates * hidden]."""
-    zero = np.zeros(GATES[kind] * hidden, call.tensor(0).dtype)
+    zero = np.zeros(len(ORDER[kind]) * hidden, call.tensor(0).dtype)
     pair = [v.array for v in given] + ([] if state_bias is None else [state_bias.array])
     if state_bias is not None and not given:
         pair = [zero, *pair]
@@ -305,39 +305,23 @@ def _cells(call: Call, last: str) -> Tensor:
     return replace(kept, type=call.types[1])
 
 
-MASK: Final = {"LSTM": 4, "GRU": 4, "RNN": 3}
-"""The operand that says which steps are valid."""
-
-
 def _stepwise(call: Call, kind: str) -> list[str]:
     """Return a layer as a Scan over its steps, which may have a mask, computed weights, and cells that are read."""
-    model, type, dtype = call.graph.model, call.type, call.type.dtype
-    body = Graph(model, call.graph)
-    n, _, hidden = type.shape
-    count = 2 if kind == "LSTM" else 1
-    first = 3 if kind == "GRU" else 2
-    states = [model.free("state") for _ in range(count)]
-    row, mask = model.free("row"), model.free("mask")
-    new = STEPS[kind](body, call, row, states)
-    masked = call.has(MASK[kind])
-    if masked:
-        flags = body.add("Unsqueeze", mask, call.integers(1))
-        new = [body.add("Where", flags, *pair) for pair in zip(new, states, strict=True)]
-    results = [body.add("Identity", name) for name in (*new, *new)]
-    inputs = [model.value(name, dtype, (n, hidden)) for name in states]
-    inputs.append(model.value(row, dtype, (n, call.tensor(0).shape[2])))
-    inputs += [model.value(mask, "bool", (n,))] if masked else []
-    ends = [model.value(name, dtype, (n, hidden)) for name in results]
-    graph = model.onnx.helper.make_graph(body.nodes, model.free("steps"), inputs, ends)
-    rows = [call.plain(0), *([call.plain(MASK[kind])] if masked else [])]
-    backwards = int(bool(call.attributes["reverse"]))
-    made = call.graph.several(
-        "Scan", *(call.plain(first + i) for i in range(count)), *rows, count=2 * count, hint=call.outputs[0],
-        body=graph, num_scan_inputs=len(rows), scan_input_axes=[1] * len(rows),
-        scan_input_directions=[backwards] * len(rows), scan_output_axes=[1] * count,
-        scan_output_directions=[backwards] * count,
-    )  # fmt: skip
-    return made[count:]
+    (n, _, hidden), starts, mask = call.type.shape, STARTS[kind], STARTS[kind][-1] + 1
+    rows = [(call.plain(0), TensorType(call.type.dtype, (n, call.tensor(0).shape[2])))]
+    if call.has(mask):
+        rows.append((call.plain(mask), TensorType("bool", (n,))))
+
+    def step(body: Graph, *names: str) -> list[str]:
+        states, row, flags = names[: len(starts)], names[len(starts)], names[len(starts) + 1 :]
+        new = STEPS[kind](body, call, row, states)
+        if not flags:
+            return new
+        is_valid = body.add("Unsqueeze", *flags, call.integers(1))
+        return [body.add("Where", is_valid, *pair) for pair in zip(new, states, strict=True)]
+
+    states = [(call.plain(number), TensorType(call.type.dtype, (n, hidden))) for number in starts]
+    return scan(call, states, rows, 1, step)
 
 
 def _gates_of(body: Graph, call: Call, x: str, count: int) -> list[str]:

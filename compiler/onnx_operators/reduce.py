@@ -10,13 +10,13 @@ from typing import Any, Final
 import numpy as np
 
 from compiler.exporters.onnx.call import Call, Export, Unmapped
-from compiler.exporters.onnx.graph import Graph
 from compiler.exporters.onnx.tensors import Tensor
 from compiler.frontends.arranged import Arranged, arranged, expanded, pointwise
 from compiler.frontends.elements import cast_to
 from compiler.frontends.extents import ONE
 from compiler.frontends.onnx.node import Mapping, Node, as_float, cast, on_plain
 from compiler.frontends.reductions import reduced
+from compiler.onnx_operators.flow.written import scan
 from registry import Value, ops
 
 
@@ -25,7 +25,7 @@ def _reduction(
     since: int = 18,
     before: Callable[[Value], Value] | None = None,
     after: Callable[[Value], Value] | None = None,
-    empty: tuple[str, ...] = (),
+    empty: str = "",
 ) -> Mapping:
     """Return the mapping of a reduction; axes are an operand since an opset.
 
@@ -34,33 +34,28 @@ def _reduction(
         since: the opset since which the axes are an operand.
         before: a function of the elements.
         after: a function of the reduced elements.
-        empty: "least" or "most", what no element at all gives.
+        empty: "least" or "most", what no element at all gives; "" if the function knows.
     """
 
     def mapped(node: Node) -> Arranged:
         x = node.tensor(0)
         dtype = x.dtype
-        axes = (node.numbers(1) if node.has(1) else None) if node.version >= since else node.attribute("axes")
+        given = (node.numbers(1) if node.has(1) else None) if node.version >= since else node.attribute("axes")
         keep = bool(node.attribute("keepdims", 1))
         x = pointwise(before, x) if before else x
-        if axes is not None and any(not -x.rank <= axis < x.rank for axis in axes):
-            raise ValueError(f"axes {axes} of {x.rank}")
-        if axes is None or not len(axes):
-            y = x if node.attribute("noop_with_empty_axes", 0) else _along(node, function, x, None, keep, empty)
+        if any(not -x.rank <= axis < x.rank for axis in given or ()):
+            raise ValueError(f"axes {given} of {x.rank}")
+        axes = [axis % x.rank for axis in given or range(x.rank)]
+        if not given and node.attribute("noop_with_empty_axes", 0):
+            y = x
+        elif empty and any(x.shape[axis].number == 0 for axis in axes):
+            shape = [ONE if i in axes else extent for i, extent in enumerate(x.shape) if keep or i not in axes]
+            y = expanded(arranged(node.store(np.asarray(_end(x.dtype, empty), dtype=x.dtype))), shape)
         else:
-            y = _along(node, function, x, list(axes), keep, empty)
-        y = pointwise(after, y) if after else y
-        return cast_to(y, dtype)
+            y = reduced(lambda v, places: function(v, axis=places, keepdims=True), x, axes, keep)
+        return cast_to(pointwise(after, y) if after else y, dtype)
 
     return mapped
-
-
-def _along(node: Node, function: Any, x: Arranged, axes: Any, keep: bool, empty: tuple[str, ...]) -> Arranged:
-    asked = range(x.rank) if axes is None else [axis % x.rank for axis in axes]
-    if empty and any(x.shape[axis].number == 0 for axis in asked):
-        shape = [ONE if i in asked else extent for i, extent in enumerate(x.shape) if keep or i not in asked]
-        return expanded(arranged(node.store(np.asarray(_end(x.dtype, empty[0]), dtype=x.dtype))), shape)
-    return reduced(lambda v, places: function(v, axis=places, keepdims=True), x, axes, keep)
 
 
 def _end(dtype: str, end: str) -> Any:
@@ -124,13 +119,12 @@ def _axes_of(call: Call) -> tuple[int, ...]:
     x = call.tensor(0)
     axes = call.attributes["axes"]
     chosen = [axis % x.rank for axis in axes] if axes else range(x.rank)
-    return tuple(sorted(x.order.index(axis) for axis in chosen)) if x.array is None else tuple(chosen)
+    return tuple(sorted(x.order.index(axis) for axis in chosen))
 
 
 def _kept_order(call: Call, axes: Sequence[int]) -> tuple[int, ...]:
     """Return the order of a result that has all axes, or that lacks the reduced ones."""
-    x = call.tensor(0)
-    order = x.order if x.array is None else tuple(range(x.rank))
+    order = call.tensor(0).order
     if call.attributes["keepdims"]:
         return order
     kept = [axis for place, axis in enumerate(order) if place not in axes]
@@ -139,8 +133,7 @@ def _kept_order(call: Call, axes: Sequence[int]) -> tuple[int, ...]:
 
 def _held(call: Call) -> str:
     """Return the operand of a reduction in the order that it has."""
-    x = call.tensor(0)
-    return call.plain(0) if x.array is not None else x.name
+    return call.ordered(0, call.tensor(0).order)
 
 
 def _reduced_by(call: Call, op_type: str, x: str, axes: Sequence[int], *, keepdims: bool) -> str:
@@ -159,10 +152,8 @@ def _reducing(op_type: str, *, through: Mapping_[str, str] | None = None) -> Exp
         x, axes = _held(call), _axes_of(call)
         own = call.tensor(0).dtype
         inside = (through or {}).get(own, own)
-        x = call.cast(x, inside) if inside != own else x
-        y = _reduced_by(call, op_type, x, axes, keepdims=call.attributes["keepdims"])
-        y = call.cast(y, call.type.dtype) if inside != call.type.dtype else y
-        return call.result(y, _kept_order(call, axes))
+        y = _reduced_by(call, op_type, call.cast(x, inside, own), axes, keepdims=call.attributes["keepdims"])
+        return call.result(call.cast(y, call.type.dtype, inside), _kept_order(call, axes))
 
     return mapped
 
@@ -192,33 +183,24 @@ def _without(call: Call, y: str, axes: Sequence[int]) -> Tensor:
     return call.result(y, _kept_order(call, axes))
 
 
-def _spread(call: Call) -> tuple[str, Sequence[int]]:
-    """Return the variance of the operand with the axes kept."""
+def _spread(call: Call) -> Tensor:
+    """Return the variance of the operand, or its root."""
     x, axes = _held(call), _axes_of(call)
     apart = call.add("Sub", x, _reduced_by(call, "ReduceMean", x, axes, keepdims=True))
     total = _reduced_by(call, "ReduceSum", call.add("Mul", apart, apart), axes, keepdims=True)
-    return call.add("Div", total, _counted(call, axes, float(call.attributes["correction"]))), axes
+    y = call.add("Div", total, _counted(call, axes, float(call.attributes["correction"])))
+    return _without(call, call.add("Sqrt", y) if call.op_type == "standard_deviation" else y, axes)
 
 
 def _counted(call: Call, axes: Sequence[int], less: float) -> str:
     """Return the number of elements along axes of the graph's tensor, less a correction, as a constant or computed."""
     x = call.tensor(0)
-    order = x.order if x.array is None else tuple(range(x.rank))
-    extents = [x.shape[order[axis]] for axis in axes]
+    extents = [x.shape[x.order[axis]] for axis in axes]
     sizes = [extent for extent in extents if isinstance(extent, int)]
     if len(sizes) == len(extents):
         return call.number(max(prod(sizes) - less, 0.0))
     count = call.cast(call.add("ReduceProd", call.graph.shape(extents), keepdims=0), x.dtype)
     return call.add("Max", call.add("Sub", count, call.number(less)), call.number(0))
-
-
-def _variance_out(call: Call) -> Tensor:
-    return _without(call, *_spread(call))
-
-
-def _deviation_out(call: Call) -> Tensor:
-    y, axes = _spread(call)
-    return _without(call, call.add("Sqrt", y), axes)
 
 
 def _norm_out(call: Call) -> Tensor:
@@ -241,72 +223,52 @@ def _norm_out(call: Call) -> Tensor:
 
 def _position_out(op_type: str) -> Export:
     def mapped(call: Call) -> str:
-        x, axis = call.plain(0), int(call.attributes["axis"])
-        x = call.cast(x, "int32") if call.tensor(0).dtype in ("uint8", "bool") else x
-        return call.add(op_type, x, axis=axis, keepdims=0)
+        dtype = call.tensor(0).dtype
+        x = call.plain_in(0, COMPARED.get(dtype, dtype))
+        return call.add(op_type, x, axis=int(call.attributes["axis"]), keepdims=0)
 
     return mapped
 
 
 def _running_out(call: Call) -> str:
-    x, given = call.plain(0), call.attributes
-    x = x if call.tensor(0).dtype == call.type.dtype else call.cast(x, call.type.dtype)
+    x, given = call.plain_in(0, call.type.dtype), call.attributes
     axis = call.integers(int(given["axis"]) % call.tensor(0).rank)
     axis = call.graph.reshaped(axis, ())
     return call.add("CumSum", x, axis, exclusive=int(given["exclusive"]), reverse=int(given["reverse"]))
 
 
-def _scanned(call: Call, x: Sequence[str], first: str, step: Any, *, inclusive: bool = True) -> str:
-    """Return the states of a recurrence along an axis: a Scan whose state is the first operand of `step`."""
-    axis, backwards = int(call.attributes["axis"]) % len(call.type.shape), int(bool(call.attributes["reverse"]))
-    model = call.graph.model
-    body = Graph(model, call.graph)
-    dtype = call.type.dtype
-    rest = [extent for i, extent in enumerate(call.type.shape) if i != axis]
-    names = [model.free(word) for word in ("state", *["row"] * len(x))]
-    after = step(body, *names)
-    row = body.add("Identity", after if inclusive else names[0])
-    after = body.add("Identity", after)
-    graph = model.onnx.helper.make_graph(
-        body.nodes, model.free("scan"), [model.value(name, dtype, tuple(rest)) for name in names],
-        [model.value(name, dtype, tuple(rest)) for name in (after, row)],
-    )  # fmt: skip
-    count = len(x)
-    made = call.graph.several(
-        "Scan", first, *x, count=2, hint=call.outputs[0], body=graph, num_scan_inputs=count,
-        scan_input_axes=[axis] * count, scan_input_directions=[backwards] * count,
-        scan_output_axes=[axis], scan_output_directions=[backwards],
-    )  # fmt: skip
-    return made[1]
-
-
-def _start(call: Call, value: float) -> str:
+def _scanned(call: Call, x: Sequence[str], value: float, step: Any, *, inclusive: bool = True) -> str:
+    """Return the states of a recurrence along an axis, from a number on; `step` gets the state and the rows."""
     axis = int(call.attributes["axis"]) % len(call.type.shape)
-    rest = [extent for i, extent in enumerate(call.type.shape) if i != axis]
-    return call.add("Expand", call.number(value, call.type.dtype), call.graph.shape(rest))
+    rest = tuple(extent for i, extent in enumerate(call.type.shape) if i != axis)
+    first = call.add("Expand", call.number(value, call.type.dtype), call.graph.shape(rest))
+    row = call.type._replace(shape=rest)
+
+    def body(*names: Any) -> list[str]:
+        return [step(*names)]
+
+    return scan(call, [(first, row)], [(name, row) for name in x], axis, body, inclusive=inclusive)[0]
 
 
 def _running_product(call: Call) -> str:
-    x = call.plain(0)
-    x = x if call.tensor(0).dtype == call.type.dtype else call.cast(x, call.type.dtype)
-    inclusive = not call.attributes["exclusive"]
-    return _scanned(call, [x], _start(call, 1), lambda g, y, v: g.add("Mul", y, v), inclusive=inclusive)
+    x, inclusive = call.plain_in(0, call.type.dtype), not call.attributes["exclusive"]
+    return _scanned(call, [x], 1, lambda g, y, v: g.add("Mul", y, v), inclusive=inclusive)
 
 
 def _linear_scan_out(call: Call) -> str:
     operands = [call.plain(0), call.plain(1)]
-    return _scanned(call, operands, _start(call, 0), lambda g, y, a, b: g.add("Add", g.add("Mul", a, y), b))
+    return _scanned(call, operands, 0, lambda g, y, a, b: g.add("Add", g.add("Mul", a, y), b))
 
 
 def _ordered_by(call: Call, axis: int, *, largest: bool, count: int) -> list[str]:
     """Return elements and positions of the largest or smallest elements along an axis, in order."""
-    x, dtype = call.plain(0), call.tensor(0).dtype
-    inside = {"uint8": "int32"}.get(dtype, dtype)
-    x = call.cast(x, inside) if inside != dtype else x
+    dtype, size = call.tensor(0).dtype, call.integers(count)
+    inside = "int32" if dtype == "uint8" else dtype
+    x = call.plain_in(0, inside)
     y, at = call.graph.several(
-        "TopK", x, call.integers(count), count=2, hint=call.outputs[0], axis=axis, largest=int(largest), sorted=1
+        "TopK", x, size, count=2, hint=call.outputs[0], axis=axis, largest=int(largest), sorted=1
     )
-    return [call.cast(y, dtype) if inside != dtype else y, at]
+    return [call.cast(y, dtype, inside), at]
 
 
 def _sorted_out(number: int) -> Export:
@@ -341,13 +303,13 @@ def _bincount_out(call: Call) -> str:
 IMPORTS: Final[dict[str, Mapping]] = {
     "ReduceSum": _reduction(ops.sum, 13),
     "ReduceMean": _reduction(_mean),
-    "ReduceMax": _reduction(ops.max, empty=("least",)),
-    "ReduceMin": _reduction(ops.min, empty=("most",)),
+    "ReduceMax": _reduction(ops.max, empty="least"),
+    "ReduceMin": _reduction(ops.min, empty="most"),
     "ReduceProd": _reduction(ops.prod),
     "ReduceL1": _reduction(ops.sum, before=ops.abs),
     "ReduceL2": _reduction(ops.sum, before=lambda x: ops.square(as_float(x)), after=ops.sqrt),
     "ReduceLogSum": _reduction(ops.sum, before=as_float, after=ops.log),
-    "ReduceLogSumExp": _reduction(_logsumexp, before=as_float, empty=("least",)),
+    "ReduceLogSumExp": _reduction(_logsumexp, before=as_float, empty="least"),
     "ReduceSumSquare": _reduction(ops.sum, before=ops.square),
     "ArgMax": _position(ops.argmax),
     "ArgMin": _position(ops.argmin),
@@ -365,8 +327,8 @@ EXPORTS: Final[dict[str, Export]] = {
     "any": _reducing("ReduceSum", through=COMPARED),
     "all": _reducing("ReduceMin", through=COMPARED),
     "logsumexp": _logsumexp_out,
-    "variance": _variance_out,
-    "standard_deviation": _deviation_out,
+    "variance": _spread,
+    "standard_deviation": _spread,
     "norm": _norm_out,
     "argmax": _position_out("ArgMax"),
     "argmin": _position_out("ArgMin"),

@@ -230,13 +230,9 @@ def _concat_out(call: Call) -> str | Tensor:
 
 def _split_out(call: Call) -> list[Tensor]:
     x, axis = call.tensor(0), int(call.attributes["axis"]) % call.tensor(0).rank
-    order = x.order if x.array is None else tuple(range(x.rank))
-    sizes = call.integers(*call.attributes["sizes"])
-    held = call.ordered(0, order)
-    names = call.graph.several(
-        "Split", held, sizes, count=len(call.types), hint=call.outputs[0], axis=order.index(axis)
-    )
-    return [call.result(name, order, number) for number, name in enumerate(names)]
+    held, sizes, place = call.ordered(0, x.order), call.integers(*call.attributes["sizes"]), x.order.index(axis)
+    names = call.graph.several("Split", held, sizes, count=len(call.types), hint=call.outputs[0], axis=place)
+    return [call.result(name, x.order, number) for number, name in enumerate(names)]
 
 
 IMPORTS: Final[dict[str, Mapping]] = {

@@ -88,9 +88,13 @@ class Call:
         """Return the name of a constant vector, as axes and sizes are given."""
         return self.graph.constant(np.array(values, dtype=np.int64))
 
-    def cast(self, name: str, dtype: str) -> str:
-        """Return a tensor in another dtype."""
-        return self.add("Cast", name, to=DTYPES[dtype])
+    def cast(self, name: str, dtype: str, own: str = "") -> str:
+        """Return a tensor in another dtype; itself if that is its `own` one."""
+        return name if dtype == own else self.add("Cast", name, to=DTYPES[dtype])
+
+    def plain_in(self, number: int, dtype: str) -> str:
+        """Return the name of an operand in a dtype, with its axes in the program's order."""
+        return self.cast(self.plain(number), dtype, self.tensor(number).dtype)
 
     def result(self, name: str, order: Sequence[int], number: int = 0) -> Tensor:
         """Return a tensor of the graph whose axes are in this order, as a result."""

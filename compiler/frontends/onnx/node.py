@@ -108,6 +108,11 @@ class Node:
         """Return the elements of an operand; raise CompileError if they depend on data."""
         return self._known(number).array()
 
+    def number_or_tensor(self, number: int, default: Any = None) -> Any:
+        """Return the only element of an operand as a number, or the operand as a tensor if it is data."""
+        x = self.operands[number] if self.has(number) else default
+        return x.array().reshape(-1)[0].item() if isinstance(x, Constant) else x
+
     def extents(self, number: int) -> list[Extent]:
         """Return the elements of an operand as extents."""
         return self._known(number).extents()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from compiler.exporters.onnx.call import Call, Export, Unmapped
@@ -72,6 +72,35 @@ def _scan_out(call: Call) -> list[str]:
         raise Unmapped("stacks rows from the last to the first without reading any, which ONNX's Loop cannot")
     trips = call.graph.reshaped(call.graph.shape(given["length"]), ())
     return _looped(call, graph, trips, call.graph.constant(True), inputs, results, names, "")
+
+
+def scan(
+    call: Call, states: Sequence[tuple[str, TensorType]], rows: Sequence[tuple[str, TensorType]], axis: int,
+    step: Callable[..., Sequence[str]], *, inclusive: bool = True,
+) -> list[str]:  # fmt: skip
+    """Append a Scan along an axis of its operands and results; return the stacked states.
+
+    Args:
+        call: the op; its attribute `reverse` gives the direction.
+        states: the first states, with their types.
+        rows: the operands, with the types of their rows.
+        axis: the axis.
+        step: a function of the body, the names of the states and those of the rows, which returns the next states.
+        inclusive: whether the states after each step are stacked, or those before it.
+    """
+    graph, count = Graph(call.graph.model, call.graph), len(states)
+    types = [type for _, type in (*states, *rows)]
+    inputs = [*_new_inputs(graph, types[:count], "state"), *_new_inputs(graph, types[count:], "row")]
+    names = [x.name for x in inputs]
+    after = step(graph, *names)
+    made = [graph.add("Identity", name) for name in (*after, *(after if inclusive else names[:count]))]
+    body = _body(graph, "scan", inputs, _results(graph, made, types[:count] * 2))
+    ways = [int(bool(call.attributes["reverse"]))] * max(len(rows), count)
+    return call.graph.several(
+        "Scan", *(name for name, _ in (*states, *rows)), count=2 * count, hint=call.outputs[0], body=body,
+        num_scan_inputs=len(rows), scan_input_axes=[axis] * len(rows), scan_input_directions=ways[: len(rows)],
+        scan_output_axes=[axis] * count, scan_output_directions=ways[:count],
+    )[count:]  # fmt: skip
 
 
 def _looped(

@@ -44,8 +44,9 @@ def _mapped(node: Node, keys: Any, values: Any, default: Any) -> Arranged:
 
 
 def _label_encoder(node: Node) -> Arranged:
-    if node.attribute("classes_strings"):
-        return _of_classes(node, "classes_strings")
+    words = node.attribute("classes_strings")
+    if words:
+        return _words_and_numbers(node, words, range(len(words)))
     (keys, _), (values, kind) = _given(node, "keys"), _given(node, "values")
     if kind == "tensor":
         default = node.attribute("default_tensor")
@@ -72,21 +73,16 @@ def _given(node: Node, name: str) -> tuple[Any, str]:
     raise CompileError(f"has no {name}")
 
 
-def _of_classes(node: Node, name: str) -> Arranged:
-    """Return strings as their positions in a list, or positions as strings."""
-    words = np.asarray(node.attribute(name), object)
-    numbers = np.arange(len(words))
+def _words_and_numbers(node: Node, words: Any, numbers: Any) -> Arranged:
+    """Return the numbers of words, or the words of numbers."""
+    words, numbers = np.asarray(words, object), np.asarray(numbers, np.int64)
     if node.dtypes[0] == "string":
         return _mapped(node, words, numbers, np.asarray(node.attribute("default_int64", -1), np.int64))
     return _mapped(node, numbers, words, np.asarray(node.attribute("default_string", "_Unused"), object))
 
 
 def _category_mapper(node: Node) -> Arranged:
-    words, numbers = (node.attribute(f"cats_{kind}") for kind in ("strings", "int64s"))
-    words, numbers = np.asarray(words, object), np.asarray(numbers, np.int64)
-    if node.dtypes[0] == "string":
-        return _mapped(node, words, numbers, np.asarray(node.attribute("default_int64", -1), np.int64))
-    return _mapped(node, numbers, words, np.asarray(node.attribute("default_string", "_Unused"), object))
+    return _words_and_numbers(node, node.attribute("cats_strings"), node.attribute("cats_int64s"))
 
 
 def _one_hot_encoder(node: Node) -> Arranged:
