@@ -19,11 +19,11 @@ from runtime.memory.limit import peak_rss
 from runtime.runs.run import Run
 from runtime.runs.untrained import warn_if_untrained
 from runtime.serving.access import Access, read_token, require_token
-from runtime.serving.connections import Connections
-from runtime.serving.gate import Limits
+from runtime.serving.endpoints import Endpoints
+from runtime.serving.gate import Limits, require_library
 from runtime.serving.predictor import Predictor
 from runtime.serving.rare_warnings import rare_warnings
-from runtime.serving.server import Stop, answer, answered_by, listen, require_library
+from runtime.serving.server import Stop, answer, listen
 
 
 def serve(options: argparse.Namespace) -> int:
@@ -55,17 +55,8 @@ def serve(options: argparse.Namespace) -> int:
 
     limits = Limits(options.max_body, options.answer_time)
     with taken, rare_warnings(), _log(options.access_log, options.say) as log:
-        done = answer(
-            predictor,
-            taken,
-            limits,
-            said,
-            stop=stop,
-            ready=ready,
-            report=options.say,
-            seconds=options.max_time,
-            access=Access(token, log),
-        )
+        endpoints = Endpoints(predictor, limits, said, options.say, Access(token, log))
+        done = answer(endpoints, taken, stop=stop, ready=ready, seconds=options.max_time)
     run.close()
     if not done.is_whole:
         options.interrupts.check()
@@ -92,16 +83,9 @@ def _serve_texts(options: argparse.Namespace, run: Run, token: bytes | None, sta
             options.say(f"texts of {sentence(run.program.name, MAX_WORD_CHARACTERS)!r} are at {url}/v1; Ctrl-C ends it")
 
     with taken, _log(options.access_log, options.say) as log:
-
-        def endpoints(connections: Connections) -> TextEndpoints:
-            access, web = Access(token, log), require_library()
-            return TextEndpoints(
-                web, texts, limits, said, options.say, run.memory, access, connections, queue=options.queue
-            )
-
-        done = answered_by(
-            endpoints, taken, limits, stop=stop, ready=ready, report=options.say, seconds=options.max_time
-        )
+        access = Access(token, log)
+        endpoints = TextEndpoints(texts, limits, said, options.say, run.memory, access, queue=options.queue)
+        done = answer(endpoints, taken, stop=stop, ready=ready, seconds=options.max_time)
     run.close()
     if not done.is_whole:
         options.interrupts.check()

@@ -25,7 +25,6 @@ from runtime.errors import ResourceLimit
 from runtime.memory.limit import MemoryLimit
 from runtime.serving.access import Access, Times, metrics_text
 from runtime.serving.bodies import Body, Bytes
-from runtime.serving.connections import Connections
 from runtime.serving.forms import FORMS, input_arrays, written_bytes
 from runtime.serving.gate import ANYBODY, Addresses, Gate, Limits, Refusal
 from runtime.serving.predictor import Arrays, Predictor, Request
@@ -59,15 +58,13 @@ class Endpoints(Gate):
 
     def __init__(
         self,
-        web: Any,
         predictor: Predictor,
         limits: Limits,
         said: Mapping[str, object],
         report: Callable[[str], None],
         access: Access = ANYBODY,
-        connections: Connections | None = None,
     ) -> None:
-        super().__init__(web, limits, report, predictor.memory, access, connections)
+        super().__init__(limits, report, predictor.memory, access)
         self._times = Times()
         self._raw = predictor.raw
         self._decoding = predictor.decoding
@@ -98,7 +95,7 @@ class Endpoints(Gate):
         feeds = {feed.name: _shown(feed.type, feed.by_row) for feed in bound.feeds.values()}
         types = {tensor.name: type_of(tensor) for tensor in bound.block.tensors}
         fetches = {f.name: _shown(types[f.tensor], f.name in bound.row_names) for f in bound.block.fetches}
-        limits = {"body": self._limits.body, "seconds": self._limits.seconds, "together": self._predictor.together}
+        limits = {"body": self.limits.body, "seconds": self.limits.seconds, "together": self._predictor.together}
         columns = {} if self._raw is None else {"columns": self._raw.columns}
         decoded = {"decoded": self._decoding.columns} if self._decoding.columns else {}
         forms = [*FORMS, *(() if self._raw is None else self._raw.forms)]
@@ -125,11 +122,11 @@ class Endpoints(Gate):
     async def predict(self, request: Any) -> Any:
         """Return the entry's fetches for the rows of a request."""
         start = monotonic()
-        until = start + self._limits.seconds
+        until = start + self.limits.seconds
         form, answer, names, is_raw = self._asked(request)
         self._predictor.require_room()
         memory = MemoryLimit(self._room, within=self._memory, who="the request")
-        body = Body(request.content_length or self._limits.body)
+        body = Body(request.content_length or self.limits.body)
         try:
             if request.content.is_eof():
                 self._take(request.content.read_nowait(), body, memory)
@@ -205,7 +202,7 @@ class Endpoints(Gate):
         headers = request.headers
         if headers.get("Content-Encoding", "identity") != "identity":
             raise Refusal(415, "the body is compressed; send it as it is")
-        if (request.content_length or 0) > self._limits.body:
+        if (request.content_length or 0) > self.limits.body:
             raise self._large()
         key = request.raw_path, headers.get("Content-Type"), headers.get("Accept")
         found = self._known.get(key)

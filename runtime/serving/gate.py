@@ -19,12 +19,13 @@ from typing import Any, Final, NamedTuple
 
 from prograd_proto.printable import sentence
 from runtime.errors import ExecutionError, ResourceLimit
+from runtime.extras import extra
 from runtime.memory.limit import MemoryLimit
 from runtime.memory.shortage import shortage
 from runtime.serving.access import Access, log_line
 from runtime.serving.bodies import Body
 from runtime.serving.busy import Busy
-from runtime.serving.connections import MAX_CONNECTIONS, Connections
+from runtime.serving.connections import Connections, most_connections
 
 Act = Callable[[Any], Awaitable[Any]]
 """A function that answers a request."""
@@ -73,28 +74,30 @@ class Refusal(Exception):
         self.headers = headers or {}
 
 
-class Gate(ABC):
-    """The way of every request to the function behind its address; `counts` is the statistics.
+def require_library() -> Any:
+    """Return the module of the server library; raise UsageError if it is not installed."""
+    return extra("aiohttp.web", "serve", "runtime serve")
 
-    `web` is the module of the server library, `memory` the account of the process, and `report` gets the sentence of an
-    internal error.
+
+class Gate(ABC):
+    """The way of every request to the function behind its address.
+
+    Attributes:
+        limits: the limits of one request; its seconds also bound the wait for the last requests of a server.
+        report: gets the sentence of a fault.
+        counts: the statistics.
+        connections: the connections of the server.
     """
 
     def __init__(
-        self,
-        web: Any,
-        limits: Limits,
-        report: Callable[[str], None],
-        memory: MemoryLimit,
-        access: Access = ANYBODY,
-        connections: Connections | None = None,
+        self, limits: Limits, report: Callable[[str], None], memory: MemoryLimit, access: Access = ANYBODY
     ) -> None:
+        """Answer within the memory of the process, for clients with access."""
+        self.limits, self.report = limits, report
         self.counts = Counts()
-        self.connections = connections or Connections(MAX_CONNECTIONS, report)
+        self.connections = Connections(most_connections(), report)
         self._access = access
-        self._web = web
-        self._limits = limits
-        self._report = report
+        self._web = require_library()
         self._memory = memory
         self._bytes = 0  # total of all bodies in memory
         self._reading: set[asyncio.Timeout] = set()  # timeouts of requests whose bodies have not arrived
@@ -188,7 +191,7 @@ class Gate(ABC):
 
     async def _read(self, request: Any, body: Body, memory: MemoryLimit) -> None:
         """Read the body, which may arrive in any number of pieces; raise TimeoutError if it takes too long."""
-        seconds = min(self._limits.seconds, GRACE_SECONDS) if self._ends else self._limits.seconds
+        seconds = min(self.limits.seconds, GRACE_SECONDS) if self._ends else self.limits.seconds
         async with asyncio.timeout(seconds) as timeout:
             self._reading.add(timeout)
             try:
@@ -199,19 +202,19 @@ class Gate(ABC):
 
     def _take(self, piece: bytes, body: Body, memory: MemoryLimit) -> None:
         """Append a piece to a body, and count its bytes among those of all bodies."""
-        if len(body) + len(piece) > self._limits.body:
+        if len(body) + len(piece) > self.limits.body:
             raise self._large()
-        if self._bytes + len(piece) > MAX_LARGE_BODIES * self._limits.body:
+        if self._bytes + len(piece) > MAX_LARGE_BODIES * self.limits.body:
             raise Refusal(503, "the bodies of other requests take all the memory there is for them", RETRY_HEADER)
         memory.take(len(piece), "the body")
         body.append(piece)
         self._bytes += len(piece)
 
     def _large(self) -> Refusal:
-        return Refusal(413, f"the body is larger than {self._limits.body} bytes")
+        return Refusal(413, f"the body is larger than {self.limits.body} bytes")
 
     def _late(self, request: Any) -> Refusal:
-        seconds = f"{self._limits.seconds:g} seconds"
+        seconds = f"{self.limits.seconds:g} seconds"
         if not request.content.is_eof() and self._ends:
             return Refusal(503, "the server stops, and the body was not there yet", {"Connection": "close"})
         if not request.content.is_eof():
@@ -234,7 +237,7 @@ class Gate(ABC):
             case ConnectionError():  # the client has left, or its body is no HTTP
                 return Refusal(400, f"the request broke off: {error}")
             case _:
-                self._report(f"a fault of prograd itself, {type(error).__name__}: {error}")
+                self.report(f"a fault of prograd itself, {type(error).__name__}: {error}")
                 return Refusal(500, f"a fault of prograd itself, {type(error).__name__}")
 
     def _json(self, values: Mapping[str, object], **options: Any) -> Any:

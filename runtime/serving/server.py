@@ -8,16 +8,11 @@ import socket
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from runtime.command_line.wakeup import Wakeup
 from runtime.errors import UsageError
-from runtime.extras import extra
-from runtime.serving.access import Access
-from runtime.serving.connections import Connections, most_connections
-from runtime.serving.endpoints import Endpoints
-from runtime.serving.gate import ANYBODY, Counts, Gate, Limits
-from runtime.serving.predictor import Predictor
+from runtime.serving.gate import Counts, Gate, require_library
 
 ADDRESS: Final = "127.0.0.1"
 """Address that other machines cannot reach; a proxy with authentication can make the server available to them."""
@@ -63,11 +58,6 @@ class Served(NamedTuple):
     is_whole: bool
 
 
-def require_library() -> Any:
-    """Return the module of the server library; raise UsageError if it is not installed."""
-    return extra("aiohttp.web", "serve", "runtime serve")
-
-
 def listen(port: int, host: str = ADDRESS) -> socket.socket:
     """Return a socket at a port of an address, any free one for 0; raise UsageError if it cannot be used."""
     try:
@@ -85,67 +75,32 @@ def listen(port: int, host: str = ADDRESS) -> socket.socket:
 
 
 def answer(
-    predictor: Predictor,
+    endpoints: Gate,
     taken: socket.socket,
-    limits: Limits,
-    said: dict[str, object],
     *,
     stop: Stop,
     ready: Callable[[], None],
-    report: Callable[[str], None],
     seconds: float | None = None,
-    access: Access = ANYBODY,
 ) -> Served:
-    """Answer requests for predictions until `stop` is called or `seconds` are over; then answer the accepted ones.
+    """Answer requests until `stop` is called or `seconds` are over; then answer the accepted ones.
 
     Args:
-        predictor: computes the answers; it is closed at the end.
+        endpoints: answer the requests; they are closed at the end.
         taken: socket of `listen`.
-        limits: limits of one request; its seconds also bound the wait for the last requests.
-        said: fields of the description that name the served entry.
         stop: switch that ends the server.
         ready: callback once requests are accepted.
-        report: callback for the sentence of a fault.
         seconds: time after which the server stops by itself.
-        access: the token that requests must bring, and the log of requests.
     """
-    web = require_library()
-
-    def endpoints(connections: Connections) -> Gate:
-        return Endpoints(web, predictor, limits, said, report, access, connections)
-
     try:
-        return answered_by(endpoints, taken, limits, stop=stop, ready=ready, report=report, seconds=seconds)
+        return Served(endpoints.counts, asyncio.run(_serve(endpoints, taken, stop, ready, seconds)))
     finally:
-        predictor.close()
-
-
-def answered_by(
-    endpoints: Callable[[Connections], Gate],
-    taken: socket.socket,
-    limits: Limits,
-    *,
-    stop: Stop,
-    ready: Callable[[], None],
-    report: Callable[[str], None],
-    seconds: float | None = None,
-) -> Served:
-    """Answer requests by endpoints, made for the connections of the server; the arguments are those of `answer`."""
-    made = endpoints(Connections(most_connections(), report))
-    is_whole = asyncio.run(_serve(require_library(), made, taken, limits, stop, ready, report, seconds))
-    return Served(made.counts, is_whole)
+        endpoints.close()
 
 
 async def _serve(
-    web: Any,
-    endpoints: Gate,
-    taken: socket.socket,
-    limits: Limits,
-    stop: Stop,
-    ready: Callable[[], None],
-    report: Callable[[str], None],
-    seconds: float | None,
+    endpoints: Gate, taken: socket.socket, stop: Stop, ready: Callable[[], None], seconds: float | None
 ) -> bool:
+    web, limits, report = require_library(), endpoints.limits, endpoints.report
     server = web.Server(
         endpoints.answer,
         access_log=None,

@@ -33,7 +33,6 @@ from runtime.memory.limit import MemoryLimit
 from runtime.serving.access import Access
 from runtime.serving.bodies import Body
 from runtime.serving.busy import Busy
-from runtime.serving.connections import Connections
 from runtime.serving.gate import ANYBODY, Addresses, Gate, Limits, Refusal
 
 EVENTS: Final = "text/event-stream"
@@ -86,19 +85,17 @@ class TextEndpoints(Gate):
 
     def __init__(
         self,
-        web: Any,
         texts: Texts,
         limits: Limits,
         said: Mapping[str, object],
         report: Callable[[str], None],
         memory: MemoryLimit,
         access: Access = ANYBODY,
-        connections: Connections | None = None,
         *,
         queue: int,
     ) -> None:
         """Serve the texts of a session; `queue` bounds the requests that wait, and the others are those of `Gate`."""
-        super().__init__(web, limits, report, memory, access, connections)
+        super().__init__(limits, report, memory, access)
         self._texts, self._said, self._queue = texts, said, queue
         self._threads = ThreadPoolExecutor(texts.model.texts, thread_name_prefix="text")
         self._present = 0
@@ -129,7 +126,7 @@ class TextEndpoints(Gate):
         """Return the description of what is served."""
         del request
         model = self._texts.model
-        limits = {"body": self._limits.body, "seconds": self._limits.seconds, "positions": model.positions}
+        limits = {"body": self.limits.body, "seconds": self.limits.seconds, "positions": model.positions}
         return self._json({**self._said, "texts": model.texts, "limits": limits})
 
     async def health(self, request: Any) -> Any:
@@ -154,7 +151,7 @@ class TextEndpoints(Gate):
         return await self._served(request, chat=False)
 
     async def _served(self, request: Any, *, chat: bool) -> Any:
-        until = monotonic() + self._limits.seconds
+        until = monotonic() + self.limits.seconds
         if self._present >= self._texts.model.texts + self._queue:
             raise Busy(f"{self._queue} requests wait already, which is as many as may; ask again later")
         self._present += 1
@@ -170,7 +167,7 @@ class TextEndpoints(Gate):
         if request.content_type != "application/json":
             raise Refusal(415, "the body has another Content-Type than application/json")
         memory = MemoryLimit(self._memory.room, within=self._memory, who="the request")
-        body = Body(request.content_length or self._limits.body)
+        body = Body(request.content_length or self.limits.body)
         try:
             await self._read(request, body, memory)
             return loads(bytes(body.bytes))
@@ -293,7 +290,7 @@ class TextEndpoints(Gate):
                 yield piece
         except TimeoutError:
             if not is_begun:
-                raise Refusal(504, f"there was no answer after {self._limits.seconds:g} seconds") from None
+                raise Refusal(504, f"there was no answer after {self.limits.seconds:g} seconds") from None
         finally:
             writing.left.set()
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from subjects.serving import LONG, RAW, Serving, ask, loaded, rows, status_of
 
-from runtime.serving import server as serving_server
+from runtime.serving import gate
 from runtime.serving.connections import MAX_CONNECTIONS, Connections, most_connections
 
 MOST = 6
@@ -21,7 +21,7 @@ MOST = 6
 @pytest.fixture
 def few(tmp_path, monkeypatch):
     """A server that has at most six connections."""
-    monkeypatch.setattr(serving_server, "most_connections", lambda: MOST)
+    monkeypatch.setattr(gate, "most_connections", lambda: MOST)
     with Serving(loaded(tmp_path)) as server:
         yield server
 

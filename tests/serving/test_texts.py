@@ -19,7 +19,7 @@ import prograd
 from compiler import from_lm
 from runtime.language.texts import Texts
 from runtime.serving.gate import Counts, Limits
-from runtime.serving.server import Served, Stop, answered_by, listen, require_library
+from runtime.serving.server import Served, Stop, answer, listen
 from runtime.serving.texts import TextEndpoints
 
 LONG = 60
@@ -42,17 +42,9 @@ class Server:
         self._thread = Thread(target=self._serve)
 
     def _serve(self) -> None:
-        def endpoints(connections: Any) -> TextEndpoints:
-            self.endpoints = TextEndpoints(
-                require_library(), self.texts, self._limits, {"program": "net"}, self.faults.append, self.run.memory,
-                connections=connections, queue=self._queue,
-            )  # fmt: skip
-            return self.endpoints
-
-        ready, report = self._ready.set, self.faults.append
-        self.done = answered_by(
-            endpoints, self._taken, self._limits, stop=self._stop, ready=ready, report=report, seconds=LONG
-        )
+        told, report = {"program": "net"}, self.faults.append
+        self.endpoints = TextEndpoints(self.texts, self._limits, told, report, self.run.memory, queue=self._queue)
+        self.done = answer(self.endpoints, self._taken, stop=self._stop, ready=self._ready.set, seconds=LONG)
 
     def __enter__(self) -> Server:
         self._thread.start()

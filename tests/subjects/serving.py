@@ -14,6 +14,7 @@ import numpy as np
 import runtime
 from compiler import Program, ops, zeros
 from runtime.serving.access import Access
+from runtime.serving.endpoints import Endpoints
 from runtime.serving.gate import ANYBODY, Counts, Limits
 from runtime.serving.predictor import Predictor
 from runtime.serving.server import Served, Stop, answer, listen
@@ -65,17 +66,9 @@ class Serving:
         self._thread = Thread(target=self._serve)
 
     def _serve(self) -> None:
-        self.done = answer(
-            self.predictor,
-            self.taken,
-            self._limits,
-            {"program": "scores"},
-            stop=self.stop,
-            ready=self._ready.set,
-            report=self.faults.append,
-            seconds=LONG,
-            access=self._access,
-        )
+        told, report = {"program": "scores"}, self.faults.append
+        endpoints = Endpoints(self.predictor, self._limits, told, report, self._access)
+        self.done = answer(endpoints, self.taken, stop=self.stop, ready=self._ready.set, seconds=LONG)
 
     def __enter__(self) -> Serving:
         self._thread.start()
