@@ -10,15 +10,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from compiler.commands.chosen_entry import sizes_given
-from compiler.commands.imports.named import name_of
+from compiler.commands.imports.imported import name_of, write_imported
 from compiler.commands.models.lora_words import add_adapters
 from compiler.commands.notes import note
 from compiler.errors import CompileError, UsageError
 from compiler.frontends.torch import from_torch
 from compiler.frontends.torch.messages import first_line, without_messages
 from prograd_proto.wording import install_hint
-from runtime.command_line.results import put_result
 from runtime.command_line.streams import put
 
 EXAMPLE_SIZE = 2
@@ -34,13 +32,7 @@ def import_torch(options: argparse.Namespace) -> int | None:
         return 1 if table.rows else None
     program = from_torch(source, inputs, symbols=symbols, layout=options.layout, name=name_of(options.output))
     add_adapters(program, options.lora)
-    sizes = dict.fromkeys(program.symbols, 1) | sizes_given(options.bind)
-    compiled = program.compile(mixed=options.mixed, qat=None, folder=Path(options.output).parent, **sizes)
-    compiled.save(options.output, force=options.force)
-    for name in compiled.arrays:
-        note(options, f"note: the weights are in {name}, which must lie beside {options.output}")
-    states = sum(bool(state.imported.names) for state in compiled.desc.states)
-    put_result(options, "OK", [("states", str(states)), ("program_sha256", compiled.sha256)])
+    write_imported(program, options)
     return None
 
 

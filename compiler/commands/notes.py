@@ -17,6 +17,12 @@ def note(options: argparse.Namespace, text: str) -> None:
         say(sentence(text))
 
 
+def note_weights(options: argparse.Namespace, arrays: Iterable[str]) -> None:
+    """Print the files with the arrays of a program that was written."""
+    for name in arrays:
+        note(options, f"note: the weights are in {name}, which must lie beside {options.output}")
+
+
 def note_files(options: argparse.Namespace, output: str, files: Iterable[pb.FileDesc]) -> None:
     """Print the files that a program reads and that are not beside its output."""
     for file in files:

@@ -17,12 +17,10 @@ from compiler.onnx_operators.flow.written import scan
 from prograd_proto import attributes_of
 from prograd_proto.tensor_types import TensorType
 from registry import Value, ops
+from registry.ops.recurrent import CELLS
 
 ORDER: Final = {"RNN": (0,), "GRU": (1, 0, 2), "LSTM": (0, 2, 3, 1)}
 """For each gate of prograd's layer its number in ONNX: z r h and r z n; i o f c and i f c o."""
-
-STARTS: Final = {"RNN": (2,), "GRU": (3,), "LSTM": (2, 3)}
-"""Operands of prograd's layer that are its first states; the operand behind them says which steps are valid."""
 
 DEFAULTS: Final = {"RNN": ["tanh"], "GRU": ["sigmoid", "tanh"], "LSTM": ["sigmoid", "tanh", "tanh"]}
 """Activations of a direction."""
@@ -218,14 +216,14 @@ def _layer_out(kind: str) -> Export:
         r = call.tensor(1)
         state_bias = call.tensor(2) if kind == "GRU" else None
         computed = r.array is None or (state_bias is not None and state_bias.array is None)
-        if call.has(STARTS[kind][-1] + 1) or computed or (kind == "LSTM" and not _needs_last_cells_only(call)):
+        if call.has(CELLS[call.op_type].mask) or computed or (kind == "LSTM" and not _needs_last_cells_only(call)):
             return _stepwise(call, kind)
         inputs, w, bias = _inputs_of(call, kind)
         hidden = int(r.shape[0])
         weights = [_in_order(np.transpose(v.array), kind, hidden)[None] for v in (w, r)]
         names = [call.graph.model.initializer(v, t.origins) for v, t in zip(weights, (w, r), strict=True)]
         names.append(_biases(call, kind, hidden, bias, state_bias))
-        starts = [_start_of(call, number) for number in STARTS[kind]]
+        starts = [_start_of(call, number) for number in CELLS[call.op_type].first]
         operands = [inputs, *names, *(["", *starts] if any(starts) else [])]
         made = call.graph.several(
             kind, *operands, count=3 if kind == "LSTM" else 2, hint=call.outputs[0], hidden_size=hidden,
@@ -307,7 +305,7 @@ def _cells(call: Call, last: str) -> Tensor:
 
 def _stepwise(call: Call, kind: str) -> list[str]:
     """Return a layer as a Scan over its steps, which may have a mask, computed weights, and cells that are read."""
-    (n, _, hidden), starts, mask = call.type.shape, STARTS[kind], STARTS[kind][-1] + 1
+    (n, _, hidden), (_, starts, mask, _) = call.type.shape, CELLS[call.op_type]
     rows = [(call.plain(0), TensorType(call.type.dtype, (n, call.tensor(0).shape[2])))]
     if call.has(mask):
         rows.append((call.plain(mask), TensorType("bool", (n,))))

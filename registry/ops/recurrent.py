@@ -75,7 +75,8 @@ def rnn_layer_gradient_gradient(
     reverse: bool,
 ) -> tuple[Value | None, ...]:
     def first(x: Value, r: Value, h0: Value, dh: Value) -> list[Value]:
-        return _present(gradients_of(lambda *xs: _rnn_steps(xs[0], r, xs[1], mask, reverse), [x, h0], [dh]))
+        cell = CELLS["rnn_layer"]
+        return _present(gradients_of(lambda x, h: _steps(cell, x, r, [h], mask, reverse), [x, h0], [dh]))
 
     gx, gr, gh0, gdh = gradients_of(first, [x, r, h0, dh], [ddx, ddh0])
     return gx, gr, gh0, None, gdh, None
@@ -138,9 +139,9 @@ def gru_layer_gradient_gradient(
     reverse: bool,
 ) -> tuple[Value | None, ...]:
     def first(x: Value, r: Value, bias: Value, h0: Value, dh: Value) -> list[Value]:
-        more = full_like(x, 0.0)
+        cell, more = CELLS["gru_layer"], full_like(x, 0.0)
         return _present(
-            gradients_of(lambda *xs: _gru_steps(xs[0], xs[1], r, bias, xs[2], mask, reverse), [x, more, h0], [dh])
+            gradients_of(lambda x, a, h: _steps(cell, x, r, [h], mask, reverse, (bias, a)), [x, more, h0], [dh])
         )
 
     gx, gr, gbias, gh0, gdh = gradients_of(first, [x, r, bias, h0, dh], [ddx, dda, ddh0])
@@ -218,9 +219,8 @@ def lstm_layer_gradient_gradient(
     reverse: bool,
 ) -> tuple[Value | None, ...]:
     def first(x: Value, r: Value, h0: Value, c0: Value, dh: Value, dc: Value) -> list[Value]:
-        return _present(
-            gradients_of(lambda *xs: _lstm_steps(xs[0], r, xs[1], xs[2], mask, reverse), [x, h0, c0], [dh, dc])
-        )
+        cell = CELLS["lstm_layer"]
+        return _present(gradients_of(lambda x, h, c: _steps(cell, x, r, [h, c], mask, reverse), [x, h0, c0], [dh, dc]))
 
     gx, gr, gh0, gc0, gdh, gdc = gradients_of(first, [x, r, h0, c0, dh, dc], [ddx, ddh0, ddc0])
     return gx, gr, gh0, gc0, None, None, gdh, gdc, None
@@ -401,37 +401,21 @@ CELLS: Final = {
 """The recurrent operators; operand 1 is the weight that multiplies the states."""
 
 
-def _rnn_steps(x: Value, r: Value, h0: Value, mask: Value | None, reverse: bool) -> list[Value]:
-    return _steps(x, [h0], mask, reverse, lambda t, old: rnn_gates(x[:, t], matmul(as_factor(old[0], r), r), old))
-
-
-def _gru_steps(
-    x: Value, more: Value, r: Value, bias: Value, h0: Value, mask: Value | None, reverse: bool
-) -> list[Value]:
-    """Return the GRU composed of ordinary operators; `more` is added to a and has its own gradient."""
-
-    def step(t: int, old: list[Value]) -> list[Value]:
-        return gru_gates(x[:, t], matmul(as_factor(old[0], r), r) + bias + more[:, t], old)
-
-    return _steps(x, [h0], mask, reverse, step)
-
-
-def _lstm_steps(x: Value, r: Value, h0: Value, c0: Value, mask: Value | None, reverse: bool) -> list[Value]:
-    def step(t: int, old: list[Value]) -> list[Value]:
-        return lstm_gates(x[:, t], matmul(as_factor(old[0], r), r), old)
-
-    return _steps(x, [h0, c0], mask, reverse, step)
-
-
 def _steps(
-    x: Value, first: list[Value], mask: Value | None, reverse: bool, step: Callable[[int, list[Value]], list[Value]]
-) -> list[Value]:
-    """Return a layer composed of ordinary operators, for gradients of higher order."""
+    cell: Cell, x: Value, r: Value, first: list[Value], mask: Value | None, reverse: bool,
+    added: tuple[Value, Value] | None = None,
+) -> list[Value]:  # fmt: skip
+    """Return a layer composed of ordinary operators, for gradients of higher order.
+
+    `added` are a bias of the product of the states, and a tensor [n, t, gates * h] that has a gradient of its own.
+    """
     count = size_known(x.shape[1], "the number of steps")
     after: list[list[Value]] = [first] * count
     old = first
     for t in reversed(_to(count)) if reverse else _to(count):
-        new = step(t, old)
+        a = matmul(as_factor(old[0], r), r)
+        a = a if added is None else a + added[0] + added[1][:, t]
+        new = cell.gates(x[:, t], a, old)
         if mask is not None:
             new = [where(mask[:, t : t + 1], *pair) for pair in zip(new, old, strict=True)]
         after[t] = old = new

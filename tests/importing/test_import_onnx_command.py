@@ -45,12 +45,12 @@ def test_a_file_becomes_a_program_that_predicts(net: dict[str, np.ndarray], caps
 
 
 def test_the_suffix_says_which_format_a_file_has(net: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]):
-    assert main(["import", "net.onnx", "--check"]) == 0
-    assert main(["import", "--check", "net.onnx"]) == 0
+    assert main(["import", "net.onnx", "--explain"]) == 0
+    assert main(["import", "--explain", "net.onnx"]) == 0
     assert main(["import", "net.onnx", "-o", "net.pb"]) == 0
     assert Path("net.pb").exists()
     capsys.readouterr()
-    for words in (["net.txt"], ["--check"]):
+    for words in (["net.txt"], ["--explain"]):
         with pytest.raises(SystemExit):
             main(["import", *words])
         assert capsys.readouterr().err == (
@@ -141,7 +141,7 @@ def test_the_table_of_names_says_what_is_trained_and_why(
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
-        ([], "import onnx: -o FILE names the program to write, or --check prints what cannot be imported"),
+        ([], "import: -o FILE names the program to write, or --explain prints what cannot be imported"),
         (["-o", "a.pb", "--loss", "squared_error"], "import onnx: training needs both --loss and --optimizer"),
         (
             ["-o", "a.pb", "--loss", "squared_error", "--optimizer", "adam"],
@@ -165,7 +165,7 @@ def test_a_wrong_option_is_refused(
 
 
 def test_check_prints_that_everything_can_be_imported(net: dict[str, np.ndarray], capsys: pytest.CaptureFixture[str]):
-    assert main(["import", "onnx", "net.onnx", "--check"]) == 0
+    assert main(["import", "onnx", "net.onnx", "--explain"]) == 0
     assert capsys.readouterr().out == "everything can be imported\n"
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from compiler.build.program import Program
 from compiler.commands.imports.import_onnx import optimizer_of
 from compiler.commands.models.lora_words import add_adapters
-from compiler.commands.notes import note
+from compiler.commands.notes import note_weights
 from compiler.errors import CompileError, UsageError
 from compiler.frontends.language_models.from_encoder import head_of
 from compiler.frontends.language_models.from_lm import from_lm
@@ -55,8 +55,7 @@ def import_lm(options: argparse.Namespace) -> None:
         program.minimize(program["loss"], own, accumulate=options.accumulate)
     compiled = program.compile(mixed=options.mixed, folder=Path(options.output).parent, batch=options.batch)
     compiled.save(options.output, force=options.force)
-    for name in compiled.arrays:
-        note(options, f"note: weights are in {name}, which must lie beside {options.output}")
+    note_weights(options, compiled.arrays)
     parameters = [state for state in compiled.desc.states if state.kind == pb.STATE_KIND_PARAMETER]
     trained = sum(state.trainable for state in parameters)
     fields = [("weights", len(parameters) + len(coded)), ("trained", trained), ("program_sha256", compiled.sha256)]

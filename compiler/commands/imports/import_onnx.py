@@ -6,14 +6,13 @@ import argparse
 import fnmatch
 import importlib
 import re
-from pathlib import Path
 from typing import Any
 
 from compiler.aligned_text import columns
 from compiler.build.program import Program
 from compiler.commands.chosen_entry import sizes_given
+from compiler.commands.imports.imported import name_of, write_imported
 from compiler.commands.imports.logits_behind import logits_behind
-from compiler.commands.imports.named import name_of
 from compiler.commands.imports.process_limits import limited
 from compiler.commands.models.lora_words import add_adapters
 from compiler.commands.notes import note
@@ -22,7 +21,6 @@ from compiler.frontends.onnx.from_onnx import from_onnx
 from compiler.train import optimizers
 from prograd_proto import program_pb2 as pb
 from registry import Value, ops
-from runtime.command_line.results import put_result
 from runtime.command_line.streams import put
 
 MAX_NAMES = 8
@@ -58,7 +56,7 @@ def _import(options: argparse.Namespace) -> int | None:
         max_memory=options.max_memory,
         max_time=options.max_time,
     )
-    if options.check:
+    if options.explain:
         table = from_onnx(options.source, explain=True, **asked)
         put(str(table))
         return 1 if table.rows else None
@@ -70,13 +68,7 @@ def _import(options: argparse.Namespace) -> int | None:
         put(_names(program))
     for text in program.notes_of_import:
         note(options, f"note: {text}")
-    sizes = dict.fromkeys(program.symbols, 1) | _batch(program, options) | sizes_given(options.bind)
-    compiled = program.compile(mixed=options.mixed, qat=None, folder=Path(options.output).parent, **sizes)
-    compiled.save(options.output, force=options.force)
-    for name in compiled.arrays:
-        note(options, f"note: the weights are in {name}, which must lie beside {options.output}")
-    states = sum(bool(state.imported.names) for state in compiled.desc.states)
-    put_result(options, "OK", [("states", str(states)), ("program_sha256", compiled.sha256)])
+    write_imported(program, options, **_batch(program, options))
     return None
 
 

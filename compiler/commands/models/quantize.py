@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from compiler.build.program import Program
-from compiler.commands.imports.named import name_of
-from compiler.commands.notes import note
+from compiler.commands.imports.imported import name_of
+from compiler.commands.notes import note, note_weights
 from compiler.errors import UsageError
 from compiler.quantization.forms import Calibration
 from compiler.quantization.integers import FORM, learned
@@ -42,8 +42,7 @@ def quantize(options: argparse.Namespace) -> None:
     warn_of_initial_values(run.program, run.states, "the codes stand for initial values")
     if trained and "train" not in compiled.entries:
         note(options, f"note: {options.program} trained these weights, and {options.output} trains nothing")
-    for name in compiled.arrays:
-        note(options, f"note: the weights are in {name}, which must lie beside {options.output}")
+    note_weights(options, compiled.arrays)
     if form == FORM:
         small = load(Path(options.output), threads=1, data=options.data)
         lines = report(run, small, Calibration(run).entry, weights, options.split)

@@ -12,6 +12,12 @@ def classes(text: str) -> int | list[str]:
     return positive(text) if text.isascii() and text.isdecimal() else text.split(",")
 
 
+EXPLAIN = Option("--explain", "print what cannot be imported, and write nothing")
+
+OUTPUT_OR_EXPLAIN = {
+    "-o --explain": "import: -o FILE names the program to write, or --explain prints what cannot be imported"
+}
+
 TRAINING = "import onnx: training needs both --loss and --optimizer"
 
 IMPORT_ONNX = Verb(
@@ -25,14 +31,7 @@ IMPORT_ONNX = Verb(
         " -o tune.pb",
     ),
     (
-        Option(
-            "source FILE",
-            "an ONNX file; its external data is read from its folder",
-            needs={
-                "-o --check": "import onnx: -o FILE names the program to write, or --check prints what cannot be "
-                "imported"
-            },
-        ),
+        Option("source FILE", "an ONNX file; its external data is read from its folder", needs=OUTPUT_OR_EXPLAIN),
         Option(
             "--input NAME=[SHAPE]",
             "the shape of an input in place of the file's, as in image=[batch,3,224,224]",
@@ -48,7 +47,7 @@ IMPORT_ONNX = Verb(
         Option("--outputs NAME", "import these results alone; any tensor of the file may be one", many=True, nargs="+"),
         Option("--max-memory SIZE", "memory limit of the process, as in 2GiB"),
         Option("--max-time TIME", "time limit of the import, as in 5min"),
-        Option("--check", "print what cannot be imported, and write nothing"),
+        EXPLAIN,
         Option(
             "--loss NAME",
             "train: a loss of ops, of the first result and an input `target`",
@@ -89,14 +88,7 @@ IMPORT_TORCH = Verb(
         "compiler import torch net.pt2 -o net.pb --bind batch=32",
     ),
     (
-        Option(
-            "source SOURCE",
-            "module:function, or a .pt2 file",
-            needs={
-                "-o --explain": "import torch: -o FILE names the program to write, or --explain prints what cannot "
-                "come in"
-            },
-        ),
+        Option("source SOURCE", "module:function, or a .pt2 file", needs=OUTPUT_OR_EXPLAIN),
         Option(
             "--input NAME=DTYPE[SHAPE]",
             "an input of a module in the order of its arguments, as in image=float32[batch,3,224,224]",
@@ -106,7 +98,7 @@ IMPORT_TORCH = Verb(
         BIND,
         MIXED,
         LORA,
-        Option("--explain", "print what cannot be imported, and write nothing"),
+        EXPLAIN,
         OUTPUT,
         FORCE,
     ),
