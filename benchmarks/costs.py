@@ -3,9 +3,10 @@
     python benchmarks/costs.py                    all parameters
     python benchmarks/costs.py PACKED TRANSFORM   those whose names contain one of these words
 
-It prints the value in the file, the value measured here and the ratio of the two. Each function below measures the
-parameter that it is registered for; its docstring says how. Times are of this thread's processor, the lower quartile
-over some repetitions, so a busy machine matters less. Bounds (`MIN_…`, `MAX_…`) are chosen and not measured.
+It prints the value in the file, the value measured here and the ratio of the two. The tables `PRICED` and `COUNTED`
+have the steps by which most parameters are measured. A function measures each of the others; its docstring says how.
+Times are of this thread's processor, the lower quartile over some repetitions, so a busy machine matters less. Bounds
+(`MIN_…`, `MAX_…`) are chosen and not measured.
 
 Values of other machines differ: prices only have to rank the ways to compute a result. A ratio above 2 or below 0.5 is
 a reason to look at the choices that the parameter enters; a new value may change bits, see docs/reproducibility.md.
@@ -18,10 +19,10 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial, reduce
 from threading import Thread
 from time import perf_counter, thread_time
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 os.environ["PROGRAD_CACHE"] = ""  # variants are forced here, so code in the cache would be another variant's
 
@@ -75,13 +76,19 @@ def measures(*names: str) -> Callable[[Callable[[], float]], Callable[[], float]
     return register
 
 
+@cache
+def value_of(name: str) -> float:
+    """Return the value of a parameter on this machine."""
+    return MEASURED[name]()
+
+
 def main() -> None:
     words = sys.argv[1:]
     print(f"{HERE.name}, {1 / cycle_nanoseconds():.2f} GHz, load {os.getloadavg()[0]:.1f}")
     print(f"{'parameter':34}{'in the file':>12}{'measured':>12}{'ratio':>8}")
-    for name, measure in MEASURED.items():
+    for name in MEASURED:
         if not words or any(word in name for word in words):
-            value, found = getattr(costs, name), measure()
+            value, found = getattr(costs, name), value_of(name)
             print(f"{name:34}{value:12.4g}{found:12.4g}{found / value:8.2f}", flush=True)
 
 
@@ -149,8 +156,9 @@ def driver_cycles() -> float:
     return cycles_of(step.step)
 
 
-def by_price(name: str, step: Step) -> float:
+def by_price(name: str, make: Callable[[], Step]) -> float:
     """Return a parameter whose multiple is the price of a step."""
+    step = make()
     return getattr(costs, name) * step.cycles() / step.price
 
 
@@ -311,24 +319,12 @@ def chained_cycles(vectors: int) -> float:
     return loop(body, 1, VECTOR, size + pairs * vectors * LANES, turns=64) / pairs / count / vectors
 
 
-@measures("CHAINED_CYCLES_1")
-def chained_cycles_1() -> float:
-    return chained_cycles(1)
-
-
-@measures("CHAINED_CYCLES_2")
-def chained_cycles_2() -> float:
-    return chained_cycles(2)
-
-
-@measures("CHAINED_CYCLES_3")
-def chained_cycles_3() -> float:
-    return chained_cycles(3)
-
-
-@measures("CHAINED_CYCLES_4")
-def chained_cycles_4() -> float:
-    return chained_cycles(4)
+MEASURED |= {
+    "CHAINED_CYCLES_1": partial(chained_cycles, 1),
+    "CHAINED_CYCLES_2": partial(chained_cycles, 2),
+    "CHAINED_CYCLES_3": partial(chained_cycles, 3),
+    "CHAINED_CYCLES_4": partial(chained_cycles, 4),
+}
 
 
 @measures("MATRIX_ROW_CYCLES")
@@ -365,19 +361,6 @@ def tile_products(m: int, n: int) -> float:
     return tile_cycles(HERE, LANES, m, n) * costs.MULTIPLY_ADDS_PER_CYCLE / multiply_adds_per_cycle()
 
 
-@measures("VECTOR_MULTIPLY_ADD_CYCLES")
-@cache
-def vector_multiply_add() -> float:
-    """A product of 512 x 512 matrices."""
-    return product(512, 512, 512).cycles() / (512**3 / LANES)
-
-
-@measures("DOT_PRODUCT_CYCLES")
-def dot_product() -> float:
-    """A matrix of 4096 x 512 times a vector."""
-    return by_price("DOT_PRODUCT_CYCLES", product(4096, 1, 512))
-
-
 @measures("CELL_CYCLES")
 def cell() -> float:
     """A GRU layer of 32 rows and 64 states, without the cycles of its products."""
@@ -390,7 +373,7 @@ def cell() -> float:
         floats(rows, states),
     )
     preactivations = rows * times * 3 * states
-    return step.cycles() / preactivations - states / LANES * vector_multiply_add()
+    return step.cycles() / preactivations - states / LANES * value_of("VECTOR_MULTIPLY_ADD_CYCLES")
 
 
 @measures("SCORE_CYCLES")
@@ -398,7 +381,7 @@ def score() -> float:
     """Attention of 16 images, 4 heads, 128 queries and keys of 32 elements, without the cycles of its products."""
     operands = [floats(16, 4, 128, 32) for _ in range(3)]
     step = Step(lambda q, k, v: OPS["scaled_dot_product_attention"](q, k, v), *operands)
-    return step.cycles() / (16 * 4 * 128 * 128) - 64 / LANES * vector_multiply_add()
+    return step.cycles() / (16 * 4 * 128 * 128) - 64 / LANES * value_of("VECTOR_MULTIPLY_ADD_CYCLES")
 
 
 # Memory.
@@ -433,13 +416,6 @@ def l2_panel_bytes_per_cycle() -> float:
     return streamed(4, 6)
 
 
-@measures("PACKED_ELEMENT_CYCLES")
-def packed_element() -> float:
-    """The step of a convolution of 3 x 3 that packs a filter of 64 to 64 channels."""
-    step = convolution(variants.Direct, 32, 16, 64, 64, 3)
-    return step.cycles(0) / (9 * 64 * 64)
-
-
 @measures("UNPACKED_ELEMENT_CYCLES")
 def unpacked_element() -> float:
     """A product of 64 rows with a matrix of 256 x 1040 in place, against one that packs it, without the packing."""
@@ -468,30 +444,6 @@ def right_operand() -> float:
 
 BEYOND = 4 << 20
 """Elements that no cache of one core holds."""
-
-
-@measures("UPDATED_ELEMENT_CYCLES")
-def updated_element() -> float:
-    """A sum of four tensors of 16 MB, of which two are written: as an update of a momentum and its weights."""
-
-    def write(w: Value, m: Value, g: Value) -> list[Value]:
-        momentum = OPS["add"](OPS["mul"](m, 0.9), g)
-        return [momentum, OPS["sub"](w, OPS["mul"](momentum, 0.1))]
-
-    return Step(write, floats(BEYOND), floats(BEYOND), floats(BEYOND)).cycles() / BEYOND
-
-
-@measures("PARTIAL_SUM_CYCLES")
-def partial_sum() -> float:
-    """A sum of eight tensors of 16 KB."""
-
-    def write(*xs: Value) -> Value:
-        total = xs[0]
-        for x in xs[1:]:
-            total = OPS["add"](total, x)
-        return total
-
-    return Step(write, *(floats(4096) for _ in range(8))).cycles() / (8 * 4096)
 
 
 def with_another_core(step: Step) -> tuple[float, float]:
@@ -527,78 +479,6 @@ def remote_cache_penalty() -> float:
     return far / near
 
 
-@measures("COPIED_BYTE_CYCLES")
-def copied_byte() -> float:
-    """A concatenation of two tensors of 128 KB, in lines of 16 KB."""
-    step = Step(lambda a, b: OPS["concat"](a, b, axis=1), floats(8, 4096), floats(8, 4096))
-    return step.cycles() / (2 * 8 * 4096 * 4)
-
-
-@measures("COPIED_LINE_CYCLES")
-def copied_line() -> float:
-    """A concatenation of lines of 12 bytes."""
-    step = Step(lambda a, b: OPS["concat"](a, b, axis=1), floats(4096, 3), floats(4096, 3))
-    return step.cycles() / (2 * 4096) - 12 * costs.COPIED_BYTE_CYCLES
-
-
-@measures("FEED_BYTE_CYCLES")
-def feed_byte() -> float:
-    """A copy of 16 MB."""
-    step = Step(lambda a, b: OPS["concat"](a, b, axis=0), floats(BEYOND // 2), floats(BEYOND // 2))
-    return step.cycles() / (4 * BEYOND)
-
-
-@measures("READ_BYTE_CYCLES")
-def read_byte() -> float:
-    """A sum of 16 MB."""
-    return Step(lambda x: OPS["sum"](x), floats(BEYOND)).cycles() / (4 * BEYOND)
-
-
-@measures("WRITTEN_BYTE_CYCLES")
-def written_byte() -> float:
-    """A tensor of 16 MB that is filled from a row of 4 KB."""
-    step = Step(lambda a, b: OPS["add"](a, b), floats(BEYOND // 1024, 1), floats(1024))
-    return step.cycles() / (4 * BEYOND)
-
-
-@measures("GATHERED_ELEMENT_CYCLES")
-def gathered_element() -> float:
-    """A slice of every third element of a row, which no reader takes by strides."""
-    step = Step(lambda x: OPS["slice"](x, axis=(1,), starts=(0,), stops=(3072,), strides=(3,)), floats(32, 3072))
-    return step.cycles() / (32 * 1024)
-
-
-@measures("TRANSPOSED_ROW_CYCLES")
-def transposed_row() -> float:
-    """A transpose of 256 x 256."""
-    return by_price("TRANSPOSED_ROW_CYCLES", Step(lambda x: OPS["transpose"](x), floats(256, 256)))
-
-
-@measures("INDEXED_ROW_CYCLES")
-def indexed_row() -> float:
-    """16,384 rows of 3 elements of a table of 1,000, without the cycles of copying."""
-    indices = RNG.integers(0, 1000, 1 << 14)
-    step = Step(lambda x, i: OPS["gather"](x, i), floats(1000, 3), indices)
-    return step.cycles() / (1 << 14) - 12 * costs.COPIED_BYTE_CYCLES
-
-
-@measures("TABLE_ELEMENT_CYCLES")
-def table_element() -> float:
-    """65,536 elements of a table of 256 that bytes select, without the cycles of copying."""
-    codes = RNG.integers(0, 256, 1 << 16).astype("u1")
-    step = Step(lambda x, i: OPS["gather"](x, i), RNG.integers(0, 256, 256).astype("u1"), codes)
-    return step.cycles() / (1 << 16) - costs.COPIED_BYTE_CYCLES
-
-
-@measures("SPREAD_ELEMENT_CYCLES")
-def spread_element() -> float:
-    """Windows of 3 x 3 that are added up to 8 images of 16 x 16 and 16 channels."""
-    step = Step(
-        lambda x: OPS["fold"](x, shape=(8, 16, 16, 16), window=(3, 3), padding=(1,) * 4), floats(8, 16, 16, 144)
-    )
-    return by_price("SPREAD_ELEMENT_CYCLES", step)
-
-
 # Loops over elements.
 
 
@@ -618,65 +498,7 @@ def kept_vector() -> float:
     return max(more - less, 0) / (2048 / LANES)
 
 
-@measures("STORED_VECTOR_CYCLES")
-def stored_vector() -> float:
-    """A tensor of half of the second-level cache that is written and read."""
-    step = Step(lambda x: OPS["relu"](x), floats(2 * L2_ELEMENTS))
-    return step.cycles() / (2 * L2_ELEMENTS / LANES)
-
-
-@measures("ELEMENT_CYCLES")
-def element() -> float:
-    """A sum of two tensors of 64 KB."""
-    return by_price("ELEMENT_CYCLES", Step(lambda a, b: OPS["add"](a, b), floats(128, 128), floats(128, 128)))
-
-
-@measures("ROW_ELEMENT_CYCLES")
-def row_element() -> float:
-    """A softmax of 64 rows of 512 elements."""
-    return by_price("ROW_ELEMENT_CYCLES", Step(lambda x: OPS["softmax"](x), floats(64, 512)))
-
-
-@measures("GATED_ELEMENT_CYCLES")
-def gated_element() -> float:
-    """`glu` of 64 rows of 512 elements."""
-    return by_price("GATED_ELEMENT_CYCLES", Step(lambda x: OPS["glu"](x), floats(64, 512)))
-
-
-@measures("SCANNED_ELEMENT_CYCLES")
-@cache
-def scanned_element() -> float:
-    """Cumulative sums of 64 rows of 512 elements."""
-    return by_price("SCANNED_ELEMENT_CYCLES", Step(lambda x: OPS["cumsum"](x), floats(64, 512)))
-
-
-@measures("SORTED_ELEMENT_CYCLES")
-def sorted_element() -> float:
-    """The order of 16 rows of 4,096 elements."""
-    return by_price("SORTED_ELEMENT_CYCLES", Step(lambda x: OPS["argsort"](x), floats(16, 4096)))
-
-
-@measures("CTC_VECTOR_CYCLES")
-def ctc_vector() -> float:
-    """CTC of 8 rows of 64 steps, 20 classes and 16 labels."""
-    labels = RNG.integers(1, 20, (8, 16))
-    return by_price("CTC_VECTOR_CYCLES", Step(lambda x, y: OPS["ctc"](x, y), floats(8, 64, 20), labels))
-
-
 # Convolutions.
-
-
-@measures("DEPTHWISE_TAP_CYCLES")
-def depthwise_tap() -> float:
-    """A depthwise convolution of 3 x 3 of 32 images of 16 x 16 and 96 channels."""
-    return by_price("DEPTHWISE_TAP_CYCLES", convolution(variants.OneChannelGroups, 32, 16, 96, 96, 3, groups=96))
-
-
-@measures("POOLED_TAP_CYCLES")
-def pooled_tap() -> float:
-    """Maxima of windows of 2 x 2 of 32 images of 16 x 16 and 64 channels."""
-    step = Step(lambda x: OPS["max_pool2d"](x, window=(2, 2), stride=(2, 2)), floats(32, 16, 16, 64))
-    return by_price("POOLED_TAP_CYCLES", step)
 
 
 @measures("FOLDED_PART_CYCLES")
@@ -710,41 +532,11 @@ def copied_vector() -> float:
     return max(cycles - products - 3 * costs.LINE_LOOP_CYCLES, 0) / (28 * 7 / LANES)
 
 
-@measures("STREAMED_WEIGHT_CYCLES")
-def streamed_weight() -> float:
-    """A filter of 1 x 1 of 1,024 to 2,048 channels at one place, read in order."""
-    return convolution(variants.Streamed, 1, 1, 1024, 2048, 1).cycles() / (1024 * 2048)
-
-
-@measures("SCATTERED_BYTE_CYCLES")
-def scattered_byte() -> float:
-    """The same filter by panels."""
-    return convolution(variants.Direct, 1, 1, 1024, 2048, 1).cycles() / (4 * 1024 * 2048)
-
-
-@measures("CACHED_FILTER_TRANSFORM_CYCLES")
-def cached_filter_transform() -> float:
-    """The step that transforms filters of 64 to 64 channels."""
-    return convolution(variants.Winograd, 32, 16, 64, 64, 3).cycles(0) / (64 * 64 / LANES)
-
-
-@measures("UNCACHED_FILTER_TRANSFORM_CYCLES")
-def uncached_filter_transform() -> float:
-    """The same of 256 to 256 channels."""
-    return convolution(variants.Winograd, 32, 8, 256, 256, 3).cycles(0) / (256 * 256 / LANES)
-
-
 @measures("TRANSPOSED_FILTER_CYCLES")
 def transposed_filter() -> float:
     """The same for the gradient of the input, in addition to the transform of the convolution."""
     gradient = convolution(variants.Winograd, 32, 8, 256, 256, 3, "_input_gradient")
-    return gradient.cycles(0) / (256 * 256 / LANES) - uncached_filter_transform()
-
-
-@measures("PIXEL_TRANSFORM_CYCLES")
-def pixel_transform() -> float:
-    """The step that transforms the pixels of two images of 16 x 16 and 256 channels."""
-    return convolution(variants.Winograd, 2, 16, 256, 256, 3).cycles(1) / (2 * 64 * 256 / LANES)
+    return gradient.cycles(0) / (256 * 256 / LANES) - value_of("UNCACHED_FILTER_TRANSFORM_CYCLES")
 
 
 def winograd_plan(images: int, size: int, deep: int, wide: int) -> tuple[Any, float]:
@@ -817,6 +609,150 @@ def gradient_transform() -> float:
     """The same step without the price of its parts."""
     parts, cycles = joined_gradient(8)
     return cycles - parts * 16 * costs.PART_GRADIENT_CYCLES
+
+
+# Whole steps: their cycles beside their price, and for each element.
+
+
+PRICED: Final[dict[str, tuple[str, Callable[[], Step]]]] = {
+    "DOT_PRODUCT_CYCLES": ("a matrix of 4096 x 512 times a vector", lambda: product(4096, 1, 512)),
+    "TRANSPOSED_ROW_CYCLES": ("a transpose of 256 x 256", lambda: Step(OPS["transpose"], floats(256, 256))),
+    "SPREAD_ELEMENT_CYCLES": (
+        "windows of 3 x 3 that are added up to 8 images of 16 x 16 and 16 channels",
+        lambda: Step(
+            lambda x: OPS["fold"](x, shape=(8, 16, 16, 16), window=(3, 3), padding=(1,) * 4), floats(8, 16, 16, 144)
+        ),
+    ),
+    "ELEMENT_CYCLES": ("a sum of two tensors of 64 KB", lambda: Step(OPS["add"], floats(128, 128), floats(128, 128))),
+    "ROW_ELEMENT_CYCLES": ("a softmax of 64 rows of 512 elements", lambda: Step(OPS["softmax"], floats(64, 512))),
+    "GATED_ELEMENT_CYCLES": ("`glu` of 64 rows of 512 elements", lambda: Step(OPS["glu"], floats(64, 512))),
+    "SCANNED_ELEMENT_CYCLES": (
+        "cumulative sums of 64 rows of 512 elements",
+        lambda: Step(OPS["cumsum"], floats(64, 512)),
+    ),
+    "SORTED_ELEMENT_CYCLES": ("the order of 16 rows of 4,096 elements", lambda: Step(OPS["argsort"], floats(16, 4096))),
+    "CTC_VECTOR_CYCLES": (
+        "CTC of 8 rows of 64 steps, 20 classes and 16 labels",
+        lambda: Step(OPS["ctc"], floats(8, 64, 20), RNG.integers(1, 20, (8, 16))),
+    ),
+    "DEPTHWISE_TAP_CYCLES": (
+        "a depthwise convolution of 3 x 3 of 32 images of 16 x 16 and 96 channels",
+        lambda: convolution(variants.OneChannelGroups, 32, 16, 96, 96, 3, groups=96),
+    ),
+    "POOLED_TAP_CYCLES": (
+        "maxima of windows of 2 x 2 of 32 images of 16 x 16 and 64 channels",
+        lambda: Step(lambda x: OPS["max_pool2d"](x, window=(2, 2), stride=(2, 2)), floats(32, 16, 16, 64)),
+    ),
+}
+"""Parameters whose multiple is the price of a step: what it computes, and the step."""
+
+MEASURED |= {name: partial(by_price, name, step) for name, (_, step) in PRICED.items()}
+
+
+def update(w: Value, m: Value, g: Value) -> list[Value]:
+    """Return a momentum and its weights after a step."""
+    momentum = OPS["add"](OPS["mul"](m, 0.9), g)
+    return [momentum, OPS["sub"](w, OPS["mul"](momentum, 0.1))]
+
+
+class Counted(NamedTuple):
+    """A parameter that is a share of the cycles of a step.
+
+    Attributes:
+        what: what the step computes.
+        step: returns the step.
+        count: number of elements, rows or bytes that the cycles are divided by.
+        phase: the phase whose cycles count; None for all.
+        less: cycles of something else for each of them.
+    """
+
+    what: str
+    step: Callable[[], Step]
+    count: float
+    phase: int | None = None
+    less: float = 0.0
+
+    def measured(self) -> float:
+        """Return the value on this machine."""
+        return self.step().cycles(self.phase) / self.count - self.less
+
+
+COUNTED: Final[dict[str, Counted]] = {
+    "VECTOR_MULTIPLY_ADD_CYCLES": Counted(
+        "a product of 512 x 512 matrices", lambda: product(512, 512, 512), 512**3 / LANES
+    ),
+    "PACKED_ELEMENT_CYCLES": Counted(
+        "the step of a convolution of 3 x 3 that packs a filter of 64 to 64 channels",
+        lambda: convolution(variants.Direct, 32, 16, 64, 64, 3), 9 * 64 * 64, 0,
+    ),
+    "UPDATED_ELEMENT_CYCLES": Counted(
+        "a sum of four tensors of 16 MB, of which two are written: as an update of a momentum and its weights",
+        lambda: Step(update, floats(BEYOND), floats(BEYOND), floats(BEYOND)), BEYOND,
+    ),
+    "PARTIAL_SUM_CYCLES": Counted(
+        "a sum of eight tensors of 16 KB",
+        lambda: Step(lambda *xs: reduce(OPS["add"], xs), *(floats(4096) for _ in range(8))), 8 * 4096,
+    ),
+    "COPIED_BYTE_CYCLES": Counted(
+        "a concatenation of two tensors of 128 KB, in lines of 16 KB",
+        lambda: Step(lambda a, b: OPS["concat"](a, b, axis=1), floats(8, 4096), floats(8, 4096)), 2 * 8 * 4096 * 4,
+    ),
+    "COPIED_LINE_CYCLES": Counted(
+        "a concatenation of lines of 12 bytes",
+        lambda: Step(lambda a, b: OPS["concat"](a, b, axis=1), floats(4096, 3), floats(4096, 3)), 2 * 4096,
+        less=12 * costs.COPIED_BYTE_CYCLES,
+    ),
+    "FEED_BYTE_CYCLES": Counted(
+        "a copy of 16 MB",
+        lambda: Step(lambda a, b: OPS["concat"](a, b, axis=0), floats(BEYOND // 2), floats(BEYOND // 2)), 4 * BEYOND,
+    ),
+    "READ_BYTE_CYCLES": Counted("a sum of 16 MB", lambda: Step(OPS["sum"], floats(BEYOND)), 4 * BEYOND),
+    "WRITTEN_BYTE_CYCLES": Counted(
+        "a tensor of 16 MB that is filled from a row of 4 KB",
+        lambda: Step(OPS["add"], floats(BEYOND // 1024, 1), floats(1024)), 4 * BEYOND,
+    ),
+    "GATHERED_ELEMENT_CYCLES": Counted(
+        "a slice of every third element of a row, which no reader takes by strides",
+        lambda: Step(
+            lambda x: OPS["slice"](x, axis=(1,), starts=(0,), stops=(3072,), strides=(3,)), floats(32, 3072)
+        ), 32 * 1024,
+    ),
+    "INDEXED_ROW_CYCLES": Counted(
+        "16,384 rows of 3 elements of a table of 1,000, without the cycles of copying",
+        lambda: Step(OPS["gather"], floats(1000, 3), RNG.integers(0, 1000, 1 << 14)), 1 << 14,
+        less=12 * costs.COPIED_BYTE_CYCLES,
+    ),
+    "TABLE_ELEMENT_CYCLES": Counted(
+        "65,536 elements of a table of 256 that bytes select, without the cycles of copying",
+        lambda: Step(OPS["gather"], *(RNG.integers(0, 256, size).astype("u1") for size in (256, 1 << 16))), 1 << 16,
+        less=costs.COPIED_BYTE_CYCLES,
+    ),
+    "STORED_VECTOR_CYCLES": Counted(
+        "a tensor of half of the second-level cache that is written and read",
+        lambda: Step(OPS["relu"], floats(2 * L2_ELEMENTS)), 2 * L2_ELEMENTS / LANES,
+    ),
+    "STREAMED_WEIGHT_CYCLES": Counted(
+        "a filter of 1 x 1 of 1,024 to 2,048 channels at one place, read in order",
+        lambda: convolution(variants.Streamed, 1, 1, 1024, 2048, 1), 1024 * 2048,
+    ),
+    "SCATTERED_BYTE_CYCLES": Counted(
+        "the same filter by panels", lambda: convolution(variants.Direct, 1, 1, 1024, 2048, 1), 4 * 1024 * 2048
+    ),
+    "CACHED_FILTER_TRANSFORM_CYCLES": Counted(
+        "the step that transforms filters of 64 to 64 channels",
+        lambda: convolution(variants.Winograd, 32, 16, 64, 64, 3), 64 * 64 / LANES, 0,
+    ),
+    "UNCACHED_FILTER_TRANSFORM_CYCLES": Counted(
+        "the same of 256 to 256 channels",
+        lambda: convolution(variants.Winograd, 32, 8, 256, 256, 3), 256 * 256 / LANES, 0,
+    ),
+    "PIXEL_TRANSFORM_CYCLES": Counted(
+        "the step that transforms the pixels of two images of 16 x 16 and 256 channels",
+        lambda: convolution(variants.Winograd, 2, 16, 256, 256, 3), 2 * 64 * 256 / LANES, 1,
+    ),
+}  # fmt: skip
+
+MEASURED |= {name: counted.measured for name, counted in COUNTED.items()}
 
 
 # Effects on whole kernels.
@@ -915,7 +851,7 @@ def chunk() -> float:
             x = OPS["cumsum"](x)
         return x
 
-    return Step(write, floats(16)).cycles() / 40 - 16 * scanned_element()
+    return Step(write, floats(16)).cycles() / 40 - 16 * value_of("SCANNED_ELEMENT_CYCLES")
 
 
 @measures("BARRIER_CYCLES")

@@ -30,8 +30,8 @@ from runtime.rows.encoding.tokens import words_of
 from runtime.rows.encoding.transforms import quantiles_of, transformed
 from runtime.rows.encoding.values import (
     is_no_value,
+    is_number_text,
     mapped,
-    number_in,
     numbers_of,
     require_values,
     shown,
@@ -177,7 +177,7 @@ def has_commas(raw: Array) -> bool:
     if raw.dtype.kind != "O":
         return False
     texts = [text for text in raw.tolist() if isinstance(text, str) and not is_no_value(text)]
-    return any("," in text for text in texts) and all(_is_number(text.replace(",", ".", 1)) for text in texts)
+    return any("," in text for text in texts) and all(is_number_text(text.replace(",", ".", 1)) for text in texts)
 
 
 def _dates(name: str, raw: Array, training: Array, options: PackOptions, parts: tuple[str, ...]) -> Column:
@@ -208,7 +208,7 @@ def is_number(raw: Array) -> bool:
     """Return True if all values that are not missing are numbers; booleans are not numbers."""
     if raw.dtype.kind != "O":
         return raw.dtype.kind in "iuf"
-    return all(is_no_value(text) or _is_number(text) for text in raw.tolist())
+    return all(is_no_value(text) or is_number_text(text) for text in raw.tolist())
 
 
 def is_missing(raw: Array) -> Array:
@@ -239,25 +239,17 @@ def _list(name: str, rows: list[list[Any]], training: Array, options: PackOption
     return Column(name, "number", listed=True, mean=mean, deviation=deviation)
 
 
-def _is_number(text: str) -> bool:
-    try:
-        number_in(text)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
 def _require_classes(name: str, texts: list[str]) -> None:
     """Raise DataError for texts that are unlikely to be classes: mostly numbers, or dates."""
     there = [(row, text) for row, text in enumerate(texts) if text]
-    odd = [(row, text) for row, text in there if not _is_number(text)]
+    odd = [(row, text) for row, text in there if not is_number_text(text)]
     classes, drop = _option("class", name), _option("drop", name)
     others = f"{classes} takes all as classes, {drop} leaves the column out"
     if len(odd) * 2 <= len(there):
         row, text = odd[0]
         what = f"is {shown(text)}, and {len(there) - len(odd)} rows have numbers"
         raise RowError(row, name, f"{what}; mend it, or empty it and say {_fill(name, 'mean')}; {others}")
-    if all(_COMMA.fullmatch(text) or _is_number(text) for _, text in there):
+    if all(_COMMA.fullmatch(text) or is_number_text(text) for _, text in there):
         row, text = odd[0]
         raise RowError(
             row,
@@ -343,9 +335,9 @@ def _merged(texts: list[str]) -> dict[str, list[str]]:
 def _say_units(name: str, texts: list[str]) -> None:
     """Log texts that are numbers but for signs, a unit or another notation, and become classes."""
     there = dict.fromkeys(text for text in texts if text)
-    odd = [text for text in there if not _is_number(text)]
+    odd = [text for text in there if not is_number_text(text)]
     units = {unit[1] for text in odd if (unit := _UNIT.search(text))}
-    if odd and all(_is_number(_bare(text, units)) for text in odd):
+    if odd and all(is_number_text(_bare(text, units)) for text in odd):
         _log.warning(
             "%r has texts such as %s, which become %d classes and no numbers; write numbers alone, or say %s",
             *(name, shown(odd[0]), len(there), _option("class", name)),

@@ -18,6 +18,12 @@ from runtime.rows.encoding.dates import DEFAULT_PARTS, PARTS
 By = Literal["random", "stratified", "time", "group"]
 SPLIT_METHODS: Final = ("random", "stratified", "time", "group")
 
+NAMING: Final = (
+    "classes", "whole", "drop", "standardise", "one_hot", "indicate", "log", "quantile", "known", "text", "words",
+    "bpe", "hash", "date", "join", "missing",
+)  # fmt: skip
+"""Options that name columns."""
+
 
 @dataclass(frozen=True)
 class PackOptions:
@@ -94,23 +100,7 @@ class PackOptions:
     def named(self) -> dict[str, list[str]]:
         """Return the names and patterns of columns by option; the columns must exist."""
         joined = [pattern for patterns in self.join.values() for pattern in patterns]
-        lists = {"classes": self.classes, "whole": self.whole, "drop": self.drop, "standardise": self.standardise}
-        lists |= {
-            "one_hot": self.one_hot,
-            "indicate": self.indicate,
-            "log": self.log,
-            "quantile": self.quantile,
-            "known": self.known,
-        }
-        return {name: list(given) for name, given in lists.items()} | {
-            "text": list(self.text),
-            "words": list(self.words),
-            "bpe": list(self.bpe),
-            "hash": list(self.hash),
-            "date": list(self.date),
-            "join": joined,
-            "missing": list(self.missing),
-        }
+        return {option: list(getattr(self, option)) for option in NAMING} | {"join": joined}
 
     @cached_property
     def names(self) -> dict[str, Names]:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from io import BytesIO
 from math import prod
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -57,10 +57,10 @@ def _from_json(body: Bytes, bound: BoundEntry, memory: MemoryLimit) -> Mapping[s
 
 
 def _to_json(arrays: Mapping[str, Array]) -> bytes:
-    return json.dumps({name: _listed(array) for name, array in arrays.items()}, allow_nan=False).encode()
+    return json.dumps({name: listed(array) for name, array in arrays.items()}, allow_nan=False).encode()
 
 
-def _listed(array: Array) -> object:
+def listed(array: Array) -> Any:
     """Return the array as nested lists, with null for NaN and infinities, which JSON does not have."""
     if is_float(array) and count_nonfinite(array):
         finite = np.isfinite(array)

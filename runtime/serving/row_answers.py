@@ -8,13 +8,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, cast
-
-import numpy as np
+from typing import NamedTuple, cast
 
 from runtime.dtypes import Array
 from runtime.rows.encoding.scores import Unanswered
 from runtime.runs.raw.answers import Answer, values_by_name
+from runtime.serving.forms import listed
 
 _log = logging.getLogger("prograd")
 
@@ -45,7 +44,7 @@ class RowAnswers:
         count = len(arrays[chosen[0].fetch]) if chosen else 0
         values = values_by_name(chosen, arrays)
         self._count(values)
-        members = {name: _listed(array) for name, array in values.items()}
+        members = {name: listed(array) for name, array in values.items()}
         for answer in chosen:
             said = _elements(answer, arrays[answer.fetch])
             if said is not None:
@@ -75,14 +74,5 @@ class RowAnswers:
 def _elements(answer: Answer, array: Array) -> list[object] | None:
     shares = answer.shares(array)
     if shares is not None and answer.column is not None:
-        return [dict(zip(answer.column.values, row, strict=True)) for row in cast(list[list[object]], _listed(shares))]
-    return _listed(array) if answer.is_array else None
-
-
-def _listed(array: Array) -> list[Any]:
-    """Return an array as lists, with None for NaN and infinities."""
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        finite = np.isfinite(array)
-        array = array.astype(object)
-        array[~finite] = None
-    return array.tolist()
+        return [dict(zip(answer.column.values, row, strict=True)) for row in cast(list[list[object]], listed(shares))]
+    return listed(array) if answer.is_array else None

@@ -57,12 +57,14 @@ def test_a_benchmark_measures_every_parameter():
 
 
 def measured_names(source: str) -> set[str]:
-    """Return the names that functions are registered for by the decorator `measures`."""
-    calls = [
-        decorator
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.FunctionDef)
-        for decorator in node.decorator_list
-        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "measures"
-    ]
-    return {ast.literal_eval(argument) for call in calls for argument in call.args}
+    """Return the keys of tables of parameters, and the names that functions are registered for by `measures`."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef):
+            calls = [call for call in node.decorator_list if isinstance(call, ast.Call)]
+            registered = [call for call in calls if ast.unparse(call.func) == "measures"]
+            found |= {ast.literal_eval(name) for call in registered for name in call.args}
+        if isinstance(node, ast.AnnAssign | ast.AugAssign) and isinstance(node.value, ast.Dict):
+            is_table = ast.unparse(node.target) in ("MEASURED", "PRICED", "COUNTED")
+            found |= {ast.literal_eval(key) for key in node.value.keys if is_table and key is not None}
+    return found

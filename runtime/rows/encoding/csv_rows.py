@@ -15,6 +15,7 @@ from runtime.errors import DataError
 from runtime.memory.limit import NO_LIMIT, MemoryLimit
 from runtime.rows.encoding.csv_dialect import dialect_of
 from runtime.rows.encoding.csv_lines import Lines
+from runtime.rows.encoding.values import is_number_text
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -145,20 +146,12 @@ def header_names(path: Path, record: list[str]) -> list[str]:
         if name in seen:
             raise DataError(f"{path}: the first line names columns, and {name!r} is there twice")
         seen.add(name)
-    if all(_is_number(name) for name in names):
+    if all(is_number_text(name) for name in names):
         raise DataError(
             f"{path}: the first line names columns, and it has numbers, {names[0]!r} the first; "
             "put a line with names before it"
         )
     return names
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _texts(columns: list[list[str]], at: int) -> Array:

@@ -99,6 +99,15 @@ def number_in(text: str) -> float:
     return float(text)
 
 
+def is_number_text(text: str) -> bool:
+    """Return True if a text denotes a number; see `number_in`."""
+    try:
+        number_in(text)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def texts_of(raw: Array) -> Array:
     """Return values as texts, "" where one is missing; whole numbers without a point."""
     if raw.dtype.kind == "O":
