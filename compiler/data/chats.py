@@ -15,6 +15,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -85,7 +86,7 @@ def packed_chats(source: Path, options: ChatOptions) -> Rows:
     if not texts:
         raise DataError(f"{source}: there are no texts")
     parts = parts_of(options, len(texts))
-    arrays, splits, start, cut = list[dict[str, Array]](), dict[str, Array](), 0, 0
+    arrays, counts, cut = list[dict[str, Array]](), dict[str, int](), 0
     for name, numbers in parts.items():
         pieces = [piece for number in numbers for piece in _cut(texts[number], options.length)]
         cut += sum(not texts[n].goes_on and len(texts[n].codes) > options.length for n in numbers)
@@ -93,15 +94,35 @@ def packed_chats(source: Path, options: ChatOptions) -> Rows:
         if not rows:
             raise DataError(f"{source}: no text of the split {name!r} has two codes")
         arrays.append(_arrays(rows, options.length))
-        splits[name] = np.arange(start, start + len(rows))
-        start += len(rows)
+        counts[name] = len(rows)
     joined = {key: np.concatenate([each[key] for each in arrays]) for key in arrays[0]}
     if not options.together:
         joined = {key: joined[key] for key in ("codes", "labels")}
     if not (joined["labels"] != IGNORED).any():
         raise DataError(f"{source}: nothing in the texts counts: no turn is an assistant's")
-    metadata = {ROWS_KEY: _about(options, files, tokenizer, joined)}
-    return Rows(joined, splits, metadata, len(texts), cut)
+    first = joined["codes"][0]
+    about = about_rows(options, files, tokenizer, first[first != 0], together=options.together)
+    return Rows(joined, one_after_another(counts), about, len(texts), cut)
+
+
+def one_after_another(counts: Mapping[str, int]) -> dict[str, Array]:
+    """Return the row numbers of splits of these sizes, whose rows lie one after the other."""
+    ends = np.cumsum([0, *counts.values()])
+    return {name: np.arange(*span) for name, span in zip(counts, pairwise(ends), strict=True)}
+
+
+def about_rows(
+    options: ChatOptions, files: Mapping[str, str], tokenizer: Tokenizer, first: Array, **more: object
+) -> dict[str, str]:
+    """Return the header of a file of rows: a description of the texts, with the codes of the first row as text."""
+    about = {
+        "files": {name: sha256(text.encode()).hexdigest() for name, text in files.items()},
+        "length": options.length,
+        "codes": tokenizer.size,
+        "first": tokenizer.text(first.tolist(), special=True)[:2000],
+        **more,
+    }
+    return {ROWS_KEY: json.dumps(about, sort_keys=True, ensure_ascii=False, separators=(",", ":"))}
 
 
 class _Encoder:
@@ -245,18 +266,6 @@ def _arrays(rows: Sequence[Sequence[Text]], length: int) -> dict[str, Array]:
             labels[row, at : at + size - 1] = following
             at += size
     return {"codes": codes, "labels": labels, "segments": segments, "positions": positions}
-
-
-def _about(options: ChatOptions, files: Mapping[str, str], tokenizer: Tokenizer, arrays: Mapping[str, Array]) -> str:
-    """Return a description of the texts in a file of rows, with the first row as text."""
-    about = {
-        "files": {name: sha256(text.encode()).hexdigest() for name, text in files.items()},
-        "length": options.length,
-        "together": options.together,
-        "codes": tokenizer.size,
-        "first": tokenizer.text(arrays["codes"][0][arrays["codes"][0] != 0].tolist(), special=True)[:2000],
-    }
-    return json.dumps(about, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
 
 
 def chat_options(folder: str, length: int | None, options: PackOptions, *, together: bool) -> ChatOptions:

@@ -11,17 +11,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
-from compiler.data.chats import ChatOptions, Rows, given_texts, is_text, parts_of
+from compiler.data.chats import ChatOptions, Rows, about_rows, given_texts, is_text, one_after_another, parts_of
 from prograd_proto.spelling import closest
 from runtime.dtypes import Array
 from runtime.errors import DataError, UsageError
-from runtime.language.model import ROWS_KEY, read_file, read_files
+from runtime.language.model import read_file, read_files
 from runtime.language.tokenizer import Tokenizer, named_code
 from runtime.rows.encoding.column import Column
 from runtime.rows.encoding.csv_rows import read_csv
@@ -67,24 +66,14 @@ def packed_labelled(source: Path, options: ChatOptions, like: Path | None = None
     pad = named_code(files, tokenizer, "pad_token") or 0
     parts = parts_of(options, len(given))
     order = [number for numbers in parts.values() for number in numbers]
-    splits, start = dict[str, Array](), 0
-    for name, numbers in parts.items():
-        splits[name] = np.arange(start, start + len(numbers))
-        start += len(numbers)
+    splits = one_after_another({name: len(numbers) for name, numbers in parts.items()})
     arrays, cut = _arrays([given[number] for number in order], tokenizer, options.length, pad)
     labels = [_number(given[number], names) for number in order]
     if any(label is not None for label in labels):
         arrays["label"] = np.array([_there(given[n], label) for n, label in zip(order, labels, strict=True)], np.int64)
-    about = {
-        "files": {name: sha256(text.encode()).hexdigest() for name, text in files.items()},
-        "length": options.length,
-        "codes": tokenizer.size,
-        "classes": names,
-        "first": tokenizer.text(arrays["codes"][0][: arrays["lengths"][0]].tolist(), special=True)[:2000],
-    }
-    text = json.dumps(about, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    about = about_rows(options, files, tokenizer, arrays["codes"][0][: arrays["lengths"][0]], classes=names)
     encoding = Encoding({"label": Column("label", "class", tuple(names))}).metadata
-    return Rows(arrays, splits, {ROWS_KEY: text, **encoding}, len(given), cut)
+    return Rows(arrays, splits, about | encoding, len(given), cut)
 
 
 def _read(source: Path) -> list[Labelled]:

@@ -15,12 +15,8 @@ _log = logging.getLogger("prograd")
 _WORDS: Final = {"number": "numbers", "whole": "whole numbers", "class": "classes", "text": "texts", "date": "dates"}
 
 
-def _is_joinable(column: Column) -> bool:
-    return column.is_joinable
-
-
 _USES: Final[Mapping[str, tuple[Callable[[Column], bool], str]]] = {
-    "join": (_is_joinable, "columns of float32 numbers are joined"),
+    "join": (lambda column: column.is_joinable, "columns of float32 numbers are joined"),
     "standardise": (
         lambda column: column.mean is not None or bool(column.means),
         "numbers that are not whole are standardised",

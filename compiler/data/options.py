@@ -15,6 +15,9 @@ from prograd_proto.spelling import closest
 from runtime.errors import UsageError
 from runtime.rows.encoding.dates import DEFAULT_PARTS, PARTS
 
+Form = Callable[[Any], Any]
+"""A function from an argument to the value of an option; raises an error for another one."""
+
 By = Literal["random", "stratified", "time", "group"]
 SPLIT_METHODS: Final = ("random", "stratified", "time", "group")
 
@@ -188,21 +191,27 @@ def _known_parts(parts: Any) -> list[str]:
     return names
 
 
-def _mark(value: Any) -> str:
-    if value not in (".", ","):
-        raise ValueError(value)
-    return value
+def _one_of(*words: str) -> Form:
+    """Return the form of a value that is one of these words."""
+
+    def form(value: Any) -> str:
+        if value not in words:
+            raise ValueError(value)
+        return value
+
+    return form
 
 
-def _way(value: Any) -> By:
-    if value not in SPLIT_METHODS:
-        raise ValueError(value)
-    return value
+def _text(value: Any) -> str:
+    return _is(value, str)
 
 
-def _extents(value: Any) -> tuple[int, int] | None:
-    if value is None:
-        return None
+def _or_none(form: Form) -> Form:
+    """Return the form of a value that may be None."""
+    return lambda value: None if value is None else form(value)
+
+
+def _extents(value: Any) -> tuple[int, int]:
     height, width = value
     return _least(height), _least(width)
 
@@ -227,7 +236,7 @@ def _least(value: Any, least: int = 1) -> int:
     return number
 
 
-_FORMS: Final[dict[str, tuple[Callable[[Any], Any], str]]] = {
+_FORMS: Final[dict[str, tuple[Form, str]]] = {
     "classes": (_names, '["city"]'),
     "whole": (_names, '["count"]'),
     "text": (_lengths, '{"review": 100}, or ["review"] for all of it'),
@@ -237,22 +246,22 @@ _FORMS: Final[dict[str, tuple[Callable[[Any], Any], str]]] = {
     "standardise": (_names, '["age"]'),
     "missing": (_fills, '{"age": "mean", "city": "other"}'),
     "split": (_shares, '{"train": 0.8, "test": 0.2}'),
-    "by": (_way, '"stratified", with of="label"; or "time", "group" or "random"'),
-    "of": (lambda value: None if value is None else _is(value, str), '"label"'),
+    "by": (_one_of(*SPLIT_METHODS), '"stratified", with of="label"; or "time", "group" or "random"'),
+    "of": (_or_none(_text), '"label"'),
     "seed": (index, "0"),
-    "size": (_extents, "(32, 32)"),
+    "size": (_or_none(_extents), "(32, 32)"),
     "grey": (lambda value: _is(value, bool), "True"),
-    "window": (lambda value: None if value is None else _least(value), "64"),
+    "window": (_or_none(_least), "64"),
     "vocabulary": (_least, "20_000"),
     "date": (_parts, '["bought"], or {"bought": ["days", "year_cycle"]}'),
-    "date_format": (lambda value: _is(value, str), '"%d.%m.%Y"'),
+    "date_format": (_text, '"%d.%m.%Y"'),
     "one_hot": (_names, '["city"]'),
     "indicate": (_names, '["income"]'),
     "log": (_names, '["income"]'),
     "quantile": (_names, '["income"]'),
-    "decimal": (_mark, '","'),
-    "stride": (lambda value: None if value is None else _least(value), "1"),
-    "target": (lambda value: None if value is None else _is(value, str), '"load"'),
+    "decimal": (_one_of(".", ","), '","'),
+    "stride": (_or_none(_least), "1"),
+    "target": (_or_none(_text), '"load"'),
     "ahead": (_horizons, "1, or ahead=[1, 24]"),
     "known": (_names, '["holiday"]'),
     "bpe": (_lengths, '{"review": 50}, or ["review"] for all of them'),

@@ -251,13 +251,14 @@ def read_source(source: object, options: PackOptions, like: Encoding | None = No
     if not isinstance(source, str | os.PathLike):
         raise UsageError(f"{type(source).__name__} is no source of rows: a path, a frame, or arrays by name")
     path = Path(os.fspath(source))  # pyright: ignore[reportUnknownArgumentType]: a path of text
-    suffix = path.suffix.lower()
-    _require_of(path, options, "folder" if path.is_dir() else "lines" if suffix in (".txt", ".text") else suffix)
     if path.is_dir():
         images, labels, what = read_images(path, options, None if like is None else like_images(path, like))
         table = {"label": labels} if labels.all() else {}
         folders = Levels(tuple(class_order("text", labels.tolist())), exact=True)
         return Source(table, {"image": images}, {"image": what}, {"label": folders})
+    for option in ("size", "grey"):
+        if getattr(options, option):
+            raise UsageError(f"{option}: {path} is none of the folders of images that this is for")
     return _of_file(path, options)
 
 
@@ -314,16 +315,6 @@ def _of_arrays(arrays: dict[str, Array]) -> Source:
     texts = {name for name, array in arrays.items() if array.ndim == 1 and array.dtype.kind in "US"}
     table = {name: as_column(arrays[name].astype(np.str_).tolist()) for name in texts}
     return Source(table, {name: array for name, array in arrays.items() if name not in texts})
-
-
-def _require_of(path: Path, options: PackOptions, of: str) -> None:
-    """Raise UsageError for options of other sources than this one: "folder", "lines" or any other."""
-    for option, there, wanted, what in (
-        ("size", options.size is not None, "folder", "folders of images"),
-        ("grey", options.grey, "folder", "folders of images"),
-    ):
-        if there and of != wanted:
-            raise UsageError(f"{option}: {path} is none of the {what} that this is for")
 
 
 def _require_column(source: Source, option: str, pattern: str) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import NamedTuple
 
 from compiler.errors import CompileError
@@ -217,10 +218,7 @@ class _Walk:
             if len(slices) == len(parts) and _cover(slices, parts[0].shape):
                 pieces = [self.block.value(piece.name) for piece in sorted(slices, key=lambda piece: piece.start)]
                 return ops.concat(*pieces, axis=slices[0].axis)
-            value = parts[0]
-            for part in parts[1:]:
-                value = ops.add(value, part)
-        return value
+            return reduce(ops.add, parts)
 
     def mark_gradients(self, first: int, grads: set[str]) -> None:
         """Set the stage of ops from `first` on that these tensors depend on to GRADIENT."""

@@ -121,12 +121,7 @@ class FromFile:
 @cache
 def glorot_uniform() -> Initialiser:
     """Draw uniformly from ±sqrt(6 / (fan_in + fan_out)): Glorot and Bengio, 2010."""
-
-    def initialise(block: Block, type: TensorType) -> Value:
-        limit = sqrt(6 / max(sum(fans(type)), 1))
-        return uniform(-limit, limit)(block, type)
-
-    return initialise
+    return lambda block, type: _around_0(sqrt(6 / max(sum(fans(type)), 1)))(block, type)
 
 
 def glorot_normal() -> Initialiser:
@@ -136,12 +131,7 @@ def glorot_normal() -> Initialiser:
 
 def he_uniform() -> Initialiser:
     """Draw uniformly from ±sqrt(6 / fan_in): He et al., 2015."""
-
-    def initialise(block: Block, type: TensorType) -> Value:
-        limit = sqrt(6 / max(fans(type)[0], 1))
-        return uniform(-limit, limit)(block, type)
-
-    return initialise
+    return lambda block, type: _around_0(sqrt(6 / max(fans(type)[0], 1)))(block, type)
 
 
 def he_normal() -> Initialiser:
@@ -164,8 +154,12 @@ _TWO_SIDES = 0.87962566103423978
 _DISTRIBUTIONS: dict[str, Callable[[float], Initialiser]] = {
     "normal": lambda deviation: normal(0.0, deviation),
     "truncated_normal": lambda deviation: truncated_normal(0.0, deviation / _TWO_SIDES),
-    "uniform": lambda deviation: uniform(-sqrt(3) * deviation, sqrt(3) * deviation),
+    "uniform": lambda deviation: _around_0(sqrt(3) * deviation),
 }
+
+
+def _around_0(limit: float) -> Initialiser:
+    return uniform(-limit, limit)
 
 
 def _dtype(type: TensorType) -> Any:

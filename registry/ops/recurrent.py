@@ -76,7 +76,7 @@ def rnn_layer_gradient_gradient(
 ) -> tuple[Value | None, ...]:
     def first(x: Value, r: Value, h0: Value, dh: Value) -> list[Value]:
         cell = CELLS["rnn_layer"]
-        return _present(gradients_of(lambda x, h: _steps(cell, x, r, [h], mask, reverse), [x, h0], [dh]))
+        return _present(gradients_of(lambda *xs: _steps(cell, xs[0], r, [xs[1]], mask, reverse), [x, h0], [dh]))
 
     gx, gr, gh0, gdh = gradients_of(first, [x, r, h0, dh], [ddx, ddh0])
     return gx, gr, gh0, None, gdh, None
@@ -141,7 +141,7 @@ def gru_layer_gradient_gradient(
     def first(x: Value, r: Value, bias: Value, h0: Value, dh: Value) -> list[Value]:
         cell, more = CELLS["gru_layer"], full_like(x, 0.0)
         return _present(
-            gradients_of(lambda x, a, h: _steps(cell, x, r, [h], mask, reverse, (bias, a)), [x, more, h0], [dh])
+            gradients_of(lambda *xs: _steps(cell, xs[0], r, [xs[2]], mask, reverse, (bias, xs[1])), [x, more, h0], [dh])
         )
 
     gx, gr, gbias, gh0, gdh = gradients_of(first, [x, r, bias, h0, dh], [ddx, dda, ddh0])
@@ -220,7 +220,9 @@ def lstm_layer_gradient_gradient(
 ) -> tuple[Value | None, ...]:
     def first(x: Value, r: Value, h0: Value, c0: Value, dh: Value, dc: Value) -> list[Value]:
         cell = CELLS["lstm_layer"]
-        return _present(gradients_of(lambda x, h, c: _steps(cell, x, r, [h, c], mask, reverse), [x, h0, c0], [dh, dc]))
+        return _present(
+            gradients_of(lambda *xs: _steps(cell, xs[0], r, [*xs[1:]], mask, reverse), [x, h0, c0], [dh, dc])
+        )
 
     gx, gr, gh0, gc0, gdh, gdc = gradients_of(first, [x, r, h0, c0, dh, dc], [ddx, ddh0, ddc0])
     return gx, gr, gh0, gc0, None, None, gdh, gdc, None

@@ -61,13 +61,13 @@ def confusion_matrix(predictions: Value, labels: Value, *, classes: int | None =
 @described
 def precision(predictions: Value, labels: Value, *, classes: int | None = None, average: Average = "macro") -> Metric:
     """Return the share of correct predictions of a class, 0 if it is never predicted; f1 describes `average`."""
-    return _rates(predictions, labels, classes, average, _of_precision)
+    return _rates(predictions, labels, classes, average, lambda hits, found, actual: (hits, found))
 
 
 @described
 def recall(predictions: Value, labels: Value, *, classes: int | None = None, average: Average = "macro") -> Metric:
     """Return the share of predicted labels of a class, 0 if there is no such label; f1 describes `average`."""
-    return _rates(predictions, labels, classes, average, _of_recall)
+    return _rates(predictions, labels, classes, average, lambda hits, found, actual: (hits, actual))
 
 
 @described
@@ -96,7 +96,7 @@ def f1(predictions: Value, labels: Value, *, classes: int | None = None, average
             classes that occur among labels or predictions, "weighted" the mean by the number of labels, "none" the
             values of all classes, float64[classes].
     """
-    return _rates(predictions, labels, classes, average, _of_f1)
+    return _rates(predictions, labels, classes, average, lambda hits, found, actual: (hits * 2, found + actual))
 
 
 @described
@@ -161,18 +161,6 @@ def _counts_of_classes(found: Value, actual: Value, classes: int) -> Value:
     hit = ops.where(ops.equal(found, actual), actual, classes)  # the number `classes` stands for a miss
     hits = ops.bincount(hit, depth=classes + 1)[:classes]
     return ops.stack(hits, ops.bincount(found, depth=classes), ops.bincount(actual, depth=classes))
-
-
-def _of_precision(hits: Value, found: Value, actual: Value) -> tuple[Value, Value]:
-    return hits, found
-
-
-def _of_recall(hits: Value, found: Value, actual: Value) -> tuple[Value, Value]:
-    return hits, actual
-
-
-def _of_f1(hits: Value, found: Value, actual: Value) -> tuple[Value, Value]:
-    return hits * 2, found + actual
 
 
 def _classified(predictions: Value, labels: Value, classes: int | None) -> tuple[Value, Value, int]:

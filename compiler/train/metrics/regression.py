@@ -41,12 +41,11 @@ def mean_squared_error(predictions: Value, targets: Value) -> Metric:
 @described
 def root_mean_squared_error(predictions: Value, targets: Value) -> Metric:
     """Return the square root of mean_squared_error."""
-    squared = mean(ops.square(_difference(predictions, targets)))
 
     def result(total: Value, count: Value) -> Value:
         return ops.sqrt(share(total, count))
 
-    return Metric(squared.totals, squared.add, result, "min")
+    return replace(mean_squared_error(predictions, targets), result=result)
 
 
 @described
