@@ -61,16 +61,20 @@ def tile_of_words(tile: Tile, sums: Sequence[Value]) -> list[Value]:
     return found
 
 
-def rows_of_bytes(tile: Tile) -> Iterator[list[Value]]:
-    """Compute the products of a tile of bytes; load and yield the vectors of their sums, row by row.
+def rows_of_words(tile: Tile) -> Iterator[list[Value]]:
+    """Compute the products of a tile; yield the vectors of the sums of each row, which are loaded when it is asked for.
 
-    A caller that is done with a row before the next one needs few vector registers.
+    A caller that is done with a row before the next one needs few vector registers. All rows must be loaded before the
+    next tile is computed, because both have the same memory.
     """
-    [part] = _parts(tile.rows, tile.vectors)
-    blocks = _Blocks(tile.f, part, tile.vector, tile.depth[-1].iterations, tile.asks)
+    part, *others = _parts(tile.rows, tile.vectors)
     zeros = [tile.f.constant(tile.vector, 0)] * (len(tile.rows) * len(tile.vectors))
-    blocks.compute(zeros, tile.left, tile.right, tile.depth)
-    sums = blocks.loaded()
+    if others:
+        sums = iter(tile_of_words(tile, zeros))
+    else:
+        blocks = _Blocks(tile.f, part, tile.vector, tile.depth[-1].iterations, tile.asks)
+        blocks.compute(zeros, tile.left, tile.right, tile.depth)
+        sums = blocks.loaded()
     for _ in tile.rows:
         yield [next(sums) for _ in tile.vectors]
 

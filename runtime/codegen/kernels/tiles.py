@@ -71,9 +71,8 @@ def tile(
         pairs: the form of elements that are pairs of bfloat16, which are added in groups, or in order if the target
             adds pairs; see `kernels.pair_products`.
     """
-    indices = indices or [PanelVector(j, min(vector.lanes, columns - j)) for j in range(0, columns, vector.lanes)]
-    sums = sums or [f.constant(vector, 0)] * (len(rows) * len(indices))
-    operands = Tile(f, left, rows, right, indices, vector, depth, asks)
+    operands = Tile(f, left, rows, right, indices or _vectors(columns, vector), vector, depth, asks)
+    sums = sums or [f.constant(vector, 0)] * (len(rows) * len(operands.vectors))
     if pairs is not None:
         if depth[-1].iterations == 0:
             return sums
@@ -83,6 +82,31 @@ def tile(
             return matrix_tiles.tile_of_words(operands, sums)
         return pair_chains.tile_of_pairs(operands, sums, pairs)
     return _nested(_Step(operands), sums, left, right, depth)
+
+
+def rows_of_tile(
+    f: Function,
+    left: Value,
+    rows: Sequence[int],
+    right: Value,
+    columns: int,
+    vector: Type,
+    depth: Sequence[DepthLoop],
+    asks: Sequence[Prefetch] = (),
+    *,
+    pairs: PairForm | None = None,
+) -> Iterator[list[Value]]:
+    """Yield the sums of `tile` row by row; see `matrix_tiles.rows_of_words` for when those of AMX are loaded."""
+    if pairs is not None and depth[-1].iterations != 0 and f.target.has_matrix_tiles:
+        yield from matrix_tiles.rows_of_words(
+            Tile(f, left, rows, right, _vectors(columns, vector), vector, depth, asks)
+        )
+        return
+    yield from lines(tile(f, left, rows, right, columns, vector, depth, asks, pairs=pairs), len(rows))
+
+
+def _vectors(columns: int, vector: Type) -> list[PanelVector]:
+    return [PanelVector(j, min(vector.lanes, columns - j)) for j in range(0, columns, vector.lanes)]
 
 
 def _tile_of_ordered_pairs(tile: Tile, sums: Sequence[Value], *, is_widened: bool) -> list[Value]:

@@ -17,6 +17,7 @@ from runtime.codegen.kernels.matmul import Matrix, Operand, in_tiles, packed_rig
 from runtime.codegen.kernels.matmul.plan import MAX_CHAIN_DEPTH, tile_shape
 from runtime.codegen.kernels.matmul.tile import Sums, tile
 from runtime.codegen.kernels.split import in_blocks
+from runtime.codegen.kernels.tiles import lines
 
 Epilogue = Callable[[Value, Index, Index, int], None]
 """Takes a finished vector, its row, its first column, and the number of lanes that count."""
@@ -261,7 +262,7 @@ class Products:
             a, b = left.moved(0, p), right.moved(p, 0)
             sums = tile(f, a, b, rows, columns, vector, part, has_whole_block=False, pairs=pairs)
             loop.carry([x + y for x, y in zip(totals, (x for row in sums for x in row), strict=True)])
-        return [loop.results[r * across : (r + 1) * across] for r in range(rows)]
+        return lines(loop.results, rows)
 
 
 def store_as(x: Value, to: Value, tail: int) -> None:

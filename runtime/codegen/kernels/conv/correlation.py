@@ -6,7 +6,8 @@ panel of the filter. If the filter is larger than the images, a work item is one
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from runtime.codegen.costs import PACKED_ELEMENT_CYCLES, multiply_add_cycles
@@ -22,7 +23,7 @@ from runtime.codegen.kernels.matmul.plan import shares
 from runtime.codegen.kernels.pair_products import are_finite_exponents, largest_exponents
 from runtime.codegen.kernels.split import part_of
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, Prepack, batch_parts
-from runtime.codegen.kernels.tiles import by_size, choice, lines, prefetching, starts, tile
+from runtime.codegen.kernels.tiles import by_size, choice, prefetching, rows_of_tile, starts
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
 
@@ -283,16 +284,16 @@ class _Tiles:
         image, row = n + self.region.images[0], self.rows.first + (r + self.region.rows[0]) * rows.every
         pixel = (image * height + row) * width + self.across.first + c * columns.every
         onward = [(i * height + j * rows.every) * width + k * columns.every for i, j, k in pixels]
-        self._finish(lines(sums, len(pixels)), pixel, onward)
+        self._finish(sums, pixel, onward)
 
-    def _finish(self, sums: list[list[Value]], pixel: Index, onward: list[int]) -> None:
+    def _finish(self, sums: Iterable[list[Value]], pixel: Index, onward: list[int]) -> None:
         """Pass the vectors of a tile to the epilogue; `onward` has the distances of its pixels from the first."""
         lanes, channels, finish = self.plan.lanes, self.shape.groups * self.shape.wide, self.context.finish
-        vectors = [
+        vectors = (
             (far, v * lanes, min(lanes, self.columns - v * lanes), x)
             for far, line in zip(onward, sums, strict=True)
             for v, x in enumerate(line)
-        ]
+        )
         if finish is not None:
             for far, c, tail, x in vectors:
                 finish(x, pixel + far, self.channel + c, tail)
@@ -301,8 +302,8 @@ class _Tiles:
         for far, c, tail, x in vectors:
             self.f.store(x, result, far * channels + c, tail)
 
-    def _sums(self, left: Value, offsets: list[int], r: Index, c: Index) -> list[Value]:
-        """Return the sums of a tile: each block of the depth is a chain, and the chains are added in order."""
+    def _sums(self, left: Value, offsets: list[int], r: Index, c: Index) -> Iterable[list[Value]]:
+        """Return the sums of a tile by pixel: each block of the depth is a chain, and the chains are added in order."""
         f, vector = self.f, self.convolution.vector
         right = self.packed.at + (self.rows.filters * self.shape.window[1] + self.across.filters) * self._tap
         loops, cut = self._depth()
@@ -317,17 +318,21 @@ class _Tiles:
         if not cut:
             return self._tile_sums(left, offsets, right, loops, self._ahead(left, offsets))
         total = self.context.thread_scratch(int(self.convolution.has_own_copy), self.convolution.element)
-        count = len(offsets) * -(-self.columns // vector.lanes)
+        across = -(-self.columns // vector.lanes)
+        count = len(offsets) * across
         for i in range(count):
             f.store(f.constant(vector, 0), total, i * vector.lanes)
         self._add(total, count, left, offsets, right, loops, cut)
-        return [f.load(total, i * vector.lanes, vector.lanes) for i in range(count)]
+        numbers = (range(i, i + across) for i in range(0, count, across))
+        return ([f.load(total, i * vector.lanes, vector.lanes) for i in each] for each in numbers)
 
     def _tile_sums(
         self, left: Value, offsets: list[int], right: Value, loops: list[DepthLoop], asks: list[Prefetch]
-    ) -> list[Value]:
+    ) -> Iterator[list[Value]]:
         pairs = PairForm(self.plan.is_widened, self.plan.is_chained) if self.shape.of_pairs else None
-        return tile(self.f, left, offsets, right, self.columns, self.convolution.vector, loops, asks, pairs=pairs)
+        return rows_of_tile(
+            self.f, left, offsets, right, self.columns, self.convolution.vector, loops, asks, pairs=pairs
+        )
 
     def _ahead(self, left: Value, offsets: list[int]) -> list[Prefetch]:
         """Return prefetches of the next tile's pixels, if they follow in memory.
@@ -351,7 +356,7 @@ class _Tiles:
                 )
             return
         sums = self._tile_sums(left, offsets, right, loops, [])
-        for i, x in enumerate(sums):
+        for i, x in enumerate(chain.from_iterable(sums)):
             f.store(f.load(total, i * vector.lanes, vector.lanes) + x, total, i * vector.lanes)
 
     @property

@@ -8,7 +8,7 @@ from typing import Final
 
 from runtime.codegen.ir import Value
 from runtime.codegen.kernels.depth import Tile
-from runtime.codegen.kernels.matrix_tiles import rows_of_bytes
+from runtime.codegen.kernels.matrix_tiles import rows_of_words
 from runtime.codegen.kernels.tiles import lines, tile
 from runtime.codegen.machine import Target
 
@@ -40,7 +40,7 @@ def rows_of_sums(
 ) -> Iterator[list[Value]]:
     """Yield the vectors of each row: sums of products, and what `begun` returns for the number of the row."""
     if in_matrix_tiles:
-        for i, row in enumerate(rows_of_bytes(operands)):
+        for i, row in enumerate(rows_of_words(operands)):
             yield [x + y for x, y in zip(row, begun(i), strict=True)] if begun else row
         return
     f, left, rows, right, vectors, vector, depth, asks = operands

@@ -287,8 +287,7 @@ class _BlockTiles:
             return
         at = self.partial.moved(i, j)
         self._ask_for(at, rows, columns)
-        sums = self._sums(a, b, rows, columns, along)
-        self._add(at, sums, columns)
+        self._add(at, [*self._sums(a, b, rows, columns, along)], columns)
         if self.epilogue is None:
             return
         with self.f.when(self.f.index(self.p) >= self.k - self.plan.depth):
@@ -303,7 +302,7 @@ class _BlockTiles:
         operands = (a, b, rows, columns, self.vector, self.depth)
         return tile(self.f, *operands, has_whole_block=is_whole, along=along, pairs=plan.pairs)
 
-    def _add(self, at: Matrix, sums: Sums, columns: int) -> None:
+    def _add(self, at: Matrix, sums: Sequence[list[Value]], columns: int) -> None:
         """Store the sums of the first block of the depth, and add those of others."""
         f, lanes = self.f, self.plan.lanes
         first = f.index(self.p).equal(0)

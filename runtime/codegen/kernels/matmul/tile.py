@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from runtime.codegen.ir import Function, Index, Type, Value
 from runtime.codegen.kernels import tiles
 from runtime.codegen.kernels.depth import PairForm
 from runtime.codegen.kernels.matmul.matrix import Matrix
 
-Sums = list[list[Value]]
-"""The vectors of a tile by row."""
+Sums = Iterable[list[Value]]
+"""The vectors of a tile by row, which can be taken once, before the next tile is computed."""
 
 
 def tile(
@@ -38,5 +38,4 @@ def tile(
         [tiles.DepthLoop(depth, left.column * each, right.row * each, has_whole_block)],
         [along] if along else (),
     )
-    sums = tiles.tile(f, left.at, offsets, right.at, columns, vector, loops, asks, pairs=pairs)
-    return tiles.lines(sums, rows)
+    return tiles.rows_of_tile(f, left.at, offsets, right.at, columns, vector, loops, asks, pairs=pairs)
