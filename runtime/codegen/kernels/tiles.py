@@ -8,7 +8,7 @@ channels of several filter elements.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -131,15 +131,38 @@ def prepared_tile(
     asks: Sequence[Prefetch] = (),
     *,
     of_pairs: bool,
-) -> list[Value]:
-    """Return the sums of a tile whose pairs have the form that the target prefers; the depth is one loop of rows.
+) -> Iterator[list[Value]]:
+    """Yield the sums of `rows_of_tile` for pairs in the form that the target prefers; the depth is one loop of rows.
 
     A pair has `pair_chains.elements_of_pair` rows, and `depth` has the distances of rows.
     """
     target, each = f.target, pair_chains.elements_of_pair(f.target) if of_pairs else 1
     loops = [depth._replace(left=depth.left * each, right=depth.right * each)]
     pairs = PairForm(target.widens_pairs, target.chains_pairs) if of_pairs else None
-    return tile(f, left, rows, right, columns, vector, loops, asks, pairs=pairs)
+    return rows_of_tile(f, left, rows, right, columns, vector, loops, asks, pairs=pairs)
+
+
+def store_rows(sums: Iterable[list[Value]], to: Value, row: Index) -> None:
+    """Store the sums of a tile as whole vectors behind an address; rows are `row` elements apart."""
+    for i, line in enumerate(sums):
+        for v, x in enumerate(line):
+            to.function.store(x, to, i * row + v * x.type.lanes)
+
+
+def add_rows(sums: Iterable[list[Value]], to: Value, row: Index, columns: int, is_first: Value) -> None:
+    """Store the sums of the first part of a depth, or add those of a later part to what is there."""
+    f = to.function
+    found = [
+        (i * row + v * x.type.lanes, x.type.lanes, min(x.type.lanes, columns - v * x.type.lanes), x)
+        for i, line in enumerate(sums)
+        for v, x in enumerate(line)
+    ]
+    with f.when(is_first):
+        for at, _, tail, x in found:
+            f.store(x, to, at, tail)
+    with f.when(~is_first):
+        for at, lanes, tail, x in found:
+            f.store(f.load(to, at, lanes, tail) + x, to, at, tail)
 
 
 def lines(sums: Sequence[Value], count: int) -> list[list[Value]]:

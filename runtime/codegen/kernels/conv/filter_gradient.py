@@ -27,7 +27,7 @@ from runtime.codegen.kernels.pair_products import copied_pairs
 from runtime.codegen.kernels.partial_sums import reduction_step
 from runtime.codegen.kernels.split import part_of
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, batch_parts
-from runtime.codegen.kernels.tiles import by_size, choice, lines, tile
+from runtime.codegen.kernels.tiles import add_rows, by_size, choice, rows_of_tile
 from runtime.codegen.machine import Target
 
 MAX_DEEP_RANGES: Final = 8
@@ -227,27 +227,9 @@ class _Emission:
             pixel = to + first * row
             for i in range(len(offsets)):
                 f.prefetch(pixel, i * row)
-            sums = lines(self._tile(f, left, offsets, panel, columns, depth), len(offsets))
-            with f.when(is_first):
-                for at, tail, x in self._places(sums, columns):
-                    f.store(x, pixel, at, tail)
-            with f.when(~is_first):
-                for at, tail, x in self._places(sums, columns):
-                    f.store(f.load(pixel, at, shape.lanes, tail) + x, pixel, at, tail)
-
-    def _tile(
-        self, f: Function, left: Value, offsets: list[int], panel: Value, columns: int, depth: list[DepthLoop]
-    ) -> list[Value]:
-        pairs = PairForm(self.elements > 1, self.is_chained) if self.shape.of_pairs else None
-        return tile(f, left, offsets, panel, columns, self.vector, depth, pairs=pairs)
-
-    def _places(self, sums: list[list[Value]], columns: int) -> Iterator[tuple[int, int, Value]]:
-        """Yield, for each vector of a tile: its offset from the first, the lanes that count, and its value."""
-        shape = self.shape
-        for i, line in enumerate(sums):
-            for v, x in enumerate(line):
-                at = v * shape.lanes
-                yield i * shape.groups * shape.wide + at, min(shape.lanes, columns - at), x
+            pairs = PairForm(self.elements > 1, self.is_chained) if shape.of_pairs else None
+            sums = rows_of_tile(f, left, offsets, panel, columns, self.vector, depth, pairs=pairs)
+            add_rows(sums, pixel, row, columns, is_first)
 
     def _rows(
         self, context: KernelContext, seen: _Block, channels: tuple[Value, Value]

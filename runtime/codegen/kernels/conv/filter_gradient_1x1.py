@@ -26,7 +26,7 @@ from runtime.codegen.kernels.pair_products import GROUP_PAIRS, copied_pairs
 from runtime.codegen.kernels.partial_sums import reduction_step
 from runtime.codegen.kernels.split import part_of
 from runtime.codegen.kernels.steps import ComputedOperand, KernelContext, KernelStep, KernelSteps, batch_parts
-from runtime.codegen.kernels.tiles import by_size, lines, prefetching, prepared_tile
+from runtime.codegen.kernels.tiles import add_rows, by_size, prefetching, prepared_tile
 from runtime.codegen.machine import NOMINAL_LANES, Target
 
 MIN_BLOCKS: Final = 2 * WANTED_ITEMS
@@ -233,7 +233,7 @@ class FilterGradient1x1:
                 ahead = self._ahead(context, line, before + (f.index(c) - start) // size)
                 rows, of_pairs = [*range(size)], shape.of_pairs
                 sums = prepared_tile(f, pixels + c, rows, right, columns, self.vector, depth, ahead, of_pairs=of_pairs)
-                self._add(pixel, lines(sums, size), columns, is_first)
+                add_rows(sums, pixel, shape.wide, columns, is_first)
             start, before = start + size * many, before + many
 
     def _ahead(self, context: KernelContext, line: Value, number: Value) -> list[Prefetch]:
@@ -250,20 +250,6 @@ class FilterGradient1x1:
             share = number * (step * self.height * self.columns)
             asked.append(prefetching(context.f, operand + next_place * channels + share, step))
         return asked
-
-    def _add(self, pixel: Value, sums: list[list[Value]], columns: int, is_first: Value) -> None:
-        f, shape = pixel.function, self.shape
-        pixels = [
-            (i * shape.wide + v * shape.lanes, min(shape.lanes, columns - v * shape.lanes), x)
-            for i, line in enumerate(sums)
-            for v, x in enumerate(line)
-        ]
-        with f.when(is_first):
-            for at, tail, x in pixels:
-                f.store(x, pixel, at, tail)
-        with f.when(~is_first):
-            for at, tail, x in pixels:
-                f.store(f.load(pixel, at, shape.lanes, tail) + x, pixel, at, tail)
 
 
 def _blocks(shape: FilterGradient) -> tuple[int, int, int]:

@@ -24,6 +24,7 @@ from runtime.codegen.kernels.matmul.plan import SUMS_GAP, MatmulPlan, shares
 from runtime.codegen.kernels.matmul.streamed import Streamed
 from runtime.codegen.kernels.matmul.tile import Sums, tile
 from runtime.codegen.kernels.split import in_blocks, least_of
+from runtime.codegen.kernels.tiles import add_rows
 from runtime.codegen.machine import CACHE_LINE_BYTES
 
 Epilogue = Callable[[Value, Index, Index, int], None]
@@ -287,7 +288,8 @@ class _BlockTiles:
             return
         at = self.partial.moved(i, j)
         self._ask_for(at, rows, columns)
-        self._add(at, [*self._sums(a, b, rows, columns, along)], columns)
+        assert at.column == 1, "rows of sums are contiguous"
+        add_rows(self._sums(a, b, rows, columns, along), at.at, at.row, columns, self.f.index(self.p).equal(0))
         if self.epilogue is None:
             return
         with self.f.when(self.f.index(self.p) >= self.k - self.plan.depth):
@@ -301,17 +303,6 @@ class _BlockTiles:
         is_whole = not 0 < last < UNROLLED_DEPTH_STEPS
         operands = (a, b, rows, columns, self.vector, self.depth)
         return tile(self.f, *operands, has_whole_block=is_whole, along=along, pairs=plan.pairs)
-
-    def _add(self, at: Matrix, sums: Sequence[list[Value]], columns: int) -> None:
-        """Store the sums of the first block of the depth, and add those of others."""
-        f, lanes = self.f, self.plan.lanes
-        first = f.index(self.p).equal(0)
-        with f.when(first):
-            for r, c, tail, x in self._vectors(sums, columns):
-                f.store(x, at.at, r * at.row + c, tail)
-        with f.when(~first):
-            for r, c, tail, x in self._vectors(sums, columns):
-                f.store(at.along_row(r, c, lanes, tail) + x, at.at, r * at.row + c, tail)
 
     def _ask_for(self, at: Matrix, rows: int, columns: int) -> None:
         """Prefetch stored sums, which are needed at the end of a tile and may be in no cache until then."""

@@ -23,7 +23,7 @@ from runtime.codegen.kernels.conv.winograd.transforms import POSITIONS, TILE_PIX
 from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch
 from runtime.codegen.kernels.split import part_of
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, batch_parts
-from runtime.codegen.kernels.tiles import by_size, lines, prepared_tile, starts
+from runtime.codegen.kernels.tiles import by_size, prepared_tile, starts, store_rows
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
 
@@ -143,10 +143,7 @@ class Winograd:
                 asks = [self._asking(f, right + plan.deep * plan.width, t)] if not plan.is_near else []
                 depth, of_pairs = DepthLoop(self.shape.deep, 1, plan.width), self.shape.of_pairs
                 found = prepared_tile(f, left, rows, right, columns, self.vector, depth, asks, of_pairs=of_pairs)
-                to = sums + (f.index(position) * plan.sums + f.index(t) * plan.width)
-                for i, line in enumerate(lines(found, len(rows))):
-                    for v, x in enumerate(line):
-                        f.store(x, to, i * plan.width + v * plan.lanes)
+                store_rows(found, sums + (f.index(position) * plan.sums + f.index(t) * plan.width), plan.width)
 
     def _asking(self, f: Function, following: Value, t: Index) -> Prefetch:
         """Return the prefetch of the next position's filters, of which the tile from number `t` on has its share."""

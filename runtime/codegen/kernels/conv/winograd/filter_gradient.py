@@ -42,7 +42,7 @@ from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS, DepthLoop, Prefe
 from runtime.codegen.kernels.matmul import in_shares
 from runtime.codegen.kernels.split import part_of
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, batch_parts
-from runtime.codegen.kernels.tiles import by_size, lines, prepared_tile
+from runtime.codegen.kernels.tiles import add_rows, by_size, prepared_tile, store_rows
 from runtime.codegen.machine import CACHE_LINE_BYTES, Target
 
 
@@ -241,7 +241,7 @@ class WinogradFilterGradient:
         is_first: Value | None,
     ) -> None:
         """Compute the sums over `count` tiles at all positions; `row` and `position` are their strides."""
-        plan, lanes = self.plan, self.shape.lanes
+        plan = self.plan
         depth = DepthLoop(count, plan.laid.tile, plan.width)
         for p in f.range(0, POSITIONS):
             right = gradients + (panel * POSITIONS + p) * plan.gradient
@@ -251,22 +251,10 @@ class WinogradFilterGradient:
                 asks = [] if plan.is_near else [self._asking(f, right + plan.gradient, c)]
                 rows, of_pairs = [*range(size)], self.shape.of_pairs
                 sums = prepared_tile(f, left + c, rows, right, columns, self.vector, depth, asks, of_pairs=of_pairs)
-                found = lines(sums, size)
-                positions = [
-                    (i * row + v * lanes, min(lanes, columns - v * lanes), x)
-                    for i, line in enumerate(found)
-                    for v, x in enumerate(line)
-                ]
                 if is_first is None:
-                    for far, _, x in positions:
-                        f.store(x, at, far)
-                    continue
-                with f.when(is_first):
-                    for far, tail, x in positions:
-                        f.store(x, at, far, tail)
-                with f.when(~is_first):
-                    for far, tail, x in positions:
-                        f.store(f.load(at, far, lanes, tail) + x, at, far, tail)
+                    store_rows(sums, at, row)
+                else:
+                    add_rows(sums, at, row, columns, is_first)
 
     def _asking(self, f: Function, following: Value, c: Index) -> Prefetch:
         """Return the prefetch of the next gradients, of which the tile from channel `c` on has its share."""
