@@ -7,10 +7,7 @@ Runtime runs it for several sizes. The import may refuse it in a sentence; what 
 
 from __future__ import annotations
 
-import argparse
-import sys
 import warnings
-from collections import Counter
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -19,6 +16,10 @@ import numpy as np
 
 import prograd
 from compiler import CompileError
+from fuzz import campaign
+from fuzz.campaign import Trial
+from fuzz.judging import raised
+from fuzz.verdict import Verdict
 
 SIZES = ((5, 7), (40, 3), (1, 12), (150, 2))
 """Sizes of n and t."""
@@ -217,26 +218,21 @@ def judged(seed: int, engines: tuple[str, ...] = ("reference", "native")) -> str
     return "agrees" if agreed else "left out"
 
 
-def main() -> int:
-    """Judge seeds, print those that differ and how many end how; fail if one differs."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=3000)
-    parser.add_argument("--start", type=int, default=0)
-    options = parser.parse_args()
+def tried(seed: int) -> Trial:
+    """Judge one graph; a crash is a fault of its own."""
+    trial = Trial(seed)
     warnings.simplefilter("ignore")
-    ends: Counter[str] = Counter()
-    for seed in range(options.start, options.start + options.count):
-        try:
-            end = judged(seed)
-        except Exception as error:  # a crash is a fault of its own
-            end = f"DIFFERS: {type(error).__name__}: {error}"
-        if end.startswith("DIFFERS"):
-            print(seed, end, flush=True)
-        ends[end.split(" for ")[0] if end.startswith("DIFFERS") else end] += 1
-    for end, count in ends.most_common():
-        print(count, end)
-    return 1 if any(end.startswith("DIFFERS") for end in ends) else 0
+    try:
+        end = judged(seed)
+    except Exception as error:
+        trial.note([raised("import", error)])
+        return trial
+    if end.startswith("DIFFERS"):
+        trial.note([Verdict("differs", "ONNX Runtime", "y", end)])
+    else:
+        trial.counts[end] += 1
+    return trial
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    campaign.run_uncached(tried, __doc__ or "")
