@@ -215,4 +215,5 @@ def test_an_answer_that_takes_too_long_ends_with_what_there_is(tmp_path: Path):
         status, text = asked(server, "/v1/completions", {"prompt": "x"})
         row.__exit__(None, None, None)
         assert (status, told(text)) == (504, "there was no answer after 0.5 seconds")
+        server.endpoints.limits = Limits(1 << 16, LONG)
         assert said(chat(server, max_tokens=1)) is not None
