@@ -4,12 +4,11 @@ import ast
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from mutations import limited
 from subjects.sources import tree_of
 
 from compiler import Program, from_file, ops, optimizers
@@ -62,12 +61,10 @@ def folder(compiled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     return tmp_path
 
 
-def outcome(capsys, kind: str, *command: str) -> tuple[int, str]:
-    """The code and the last line of stderr of a command; one that may wait for ever is given a minute."""
-    if kind == "pipe":
-        done = subprocess.run([sys.executable, "-P", "-m", *command], capture_output=True, text=True, timeout=60)
-        return done.returncode, done.stderr.splitlines()[-1]
-    code = {"runtime": run, "compiler": compile_}[command[0]](command[1:])
+def outcome(capsys, *command: str) -> tuple[int, str]:
+    """The code and the last line of stderr of a command, which has a minute: one that reads a pipe waits for ever."""
+    with limited(60):
+        code = {"runtime": run, "compiler": compile_}[command[0]](command[1:])
     return code, capsys.readouterr().err.splitlines()[-1]
 
 
@@ -91,7 +88,7 @@ def test_a_link_to_a_regular_file_is_opened(tmp_path: Path):
 def test_a_program_is_a_regular_file(kind: str, command: str, folder: Path, capsys):
     words = in_place_of(folder / "p.pb", kind)
     name = command.partition(" ")[0]
-    assert outcome(capsys, kind, *command.split(), "p.pb") == (3, f"{name}: p.pb: the file cannot be read: {words}")
+    assert outcome(capsys, *command.split(), "p.pb") == (3, f"{name}: p.pb: the file cannot be read: {words}")
 
 
 @pytest.mark.sampled(6)
@@ -100,7 +97,7 @@ def test_a_program_is_a_regular_file(kind: str, command: str, folder: Path, caps
 @pytest.mark.parametrize("file", ["d.safetensors", "i.safetensors"])
 def test_a_file_beside_a_program_is_regular(kind: str, verb: str, file: str, folder: Path, capsys):
     words = in_place_of(folder / file, kind)
-    code, said = outcome(capsys, kind, "runtime", verb, "p.pb")
+    code, said = outcome(capsys, "runtime", verb, "p.pb")
     outside = f"runtime: {file}: the file leads out of the program's folder, to /dev/zero"
     expected = outside if kind == "device" else f"runtime: {file}: the program's file cannot be read: {words}"
     assert (code, said) == (4, expected)
@@ -140,11 +137,11 @@ def test_a_record_and_the_metrics_beside_it_are_regular(kind: str, folder: Path,
     assert run(command) == 0
     capsys.readouterr()
     words = in_place_of(folder / "m.csv", kind)
-    assert outcome(capsys, kind, "runtime", "replay", "p.pb", "-q", "--record", "r.json", "--expect-metrics", "m.csv")[
+    assert outcome(capsys, "runtime", "replay", "p.pb", "-q", "--record", "r.json", "--expect-metrics", "m.csv")[
         1
     ].endswith(words)
     words = in_place_of(folder / "r.json", kind)
-    assert outcome(capsys, kind, "runtime", "replay", "p.pb", "-q", "--record", "r.json") == (
+    assert outcome(capsys, "runtime", "replay", "p.pb", "-q", "--record", "r.json") == (
         4, f"runtime: r.json: the record cannot be read: {words}"
     )  # fmt: skip
 
@@ -158,13 +155,13 @@ def test_a_token_a_log_of_requests_and_runs_of_a_sweep_are_regular(kind: str, fo
         ("--token-file", "the token cannot be read"),
         ("--access-log", "the log cannot be written"),
     ):
-        code, err = outcome(capsys, kind, "runtime", "serve", "p.pb", "--port", "0", "--entry", "evaluate", option, "f")
+        code, err = outcome(capsys, "runtime", "serve", "p.pb", "--port", "0", "--entry", "evaluate", option, "f")
         assert (code, err) == (2, f"runtime: {option} f: {said}: {words}")
     if kind == "folder":
         assert run(["sweep", "p.pb", "--merge", "f"]) == 4
         assert capsys.readouterr().err == "runtime: there is no run in these files\n"
         return
-    code, err = outcome(capsys, kind, "runtime", "sweep", "p.pb", "--merge", "f")
+    code, err = outcome(capsys, "runtime", "sweep", "p.pb", "--merge", "f")
     assert (code, err) == (4, f"runtime: f: the file cannot be read: {words}")
 
 
@@ -173,7 +170,7 @@ def test_an_onnx_file_and_its_data_are_regular(kind: str, tmp_path: Path, monkey
     onnx = pytest.importorskip("onnx")
     monkeypatch.chdir(tmp_path)
     words = in_place_of(tmp_path / "m.onnx", kind)
-    code, err = outcome(capsys, kind, "compiler", "import", "onnx", "m.onnx", "-o", "m.pb")
+    code, err = outcome(capsys, "compiler", "import", "onnx", "m.onnx", "-o", "m.pb")
     assert (code, err) == (3, f"compiler: m.onnx: the file cannot be read: {words}")
     (tmp_path / "m.onnx").rmdir() if kind == "folder" else (tmp_path / "m.onnx").unlink()
     helper = onnx.helper
@@ -184,7 +181,7 @@ def test_an_onnx_file_and_its_data_are_regular(kind: str, tmp_path: Path, monkey
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     onnx.save_model(model, "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
     in_place_of(tmp_path / "w.bin", kind)
-    code, err = outcome(capsys, kind, "compiler", "import", "onnx", "m.onnx", "-o", "m.pb")
+    code, err = outcome(capsys, "compiler", "import", "onnx", "m.onnx", "-o", "m.pb")
     why = "which is not a file within the folder of the model" if kind == "device" else "and there is no such file"
     assert (code, err) == (3, f"compiler: m.onnx: the tensor 'w' is in 'w.bin', {why}")
 
@@ -193,7 +190,7 @@ def test_an_onnx_file_and_its_data_are_regular(kind: str, tmp_path: Path, monkey
 def test_an_array_to_compare_a_model_with_is_regular(kind: str, folder: Path, capsys):
     words = in_place_of(folder / "x.npy", kind)
     command = ("compiler", "compare", "p.pb", "p.pb", "--entry", "evaluate", "--feed", "x=@x.npy")
-    code, err = outcome(capsys, kind, *command)
+    code, err = outcome(capsys, *command)
     assert (code, err) == (4, f"compiler: --feed x=@x.npy: the file cannot be read: {words}")
 
 

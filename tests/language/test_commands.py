@@ -39,7 +39,7 @@ def fields(text: str) -> dict[str, str]:
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("engine", ["native", "reference"])
+@pytest.mark.parametrize("engine", ["reference", "native"])
 def test_a_folder_is_tuned_evaluated_and_answers(home: Path, engine: str, capsys: pytest.CaptureFixture[str]):
     pack()
     lora = ["--lora", "q_proj,v_proj:r=4,alpha=8", "--optimizer", "adamw:1e-2", "--batch", "2", "--epochs", "4"]

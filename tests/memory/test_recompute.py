@@ -34,13 +34,13 @@ def built(*scopes: str, rate: bool = False) -> Program:
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("engine", ["native", "reference"])
+@pytest.mark.parametrize("engine", ["reference", "native"])
 def test_scopes_run_again_with_equal_bits_in_less_memory(engine: str):
     plain = built().compile(batch=32)
     [before] = [b for b in plain.plan().bindings if b.entry == "train"]
     assert (before.repeated, before.arena_before) == (0, None)
     hashes, arenas = set[str](), list[int]()
-    for scopes in ((), ("layers.0",), ("layers.*",), ("layers.0", "layers.1,layers.2")):
+    for scopes in ((), ("layers.0",), ("layers.*",)):
         compiled = built(*scopes).compile(batch=32)
         [memory] = [b for b in compiled.plan().bindings if b.entry == "train"]
         assert memory.arena_before == (before.plan.arena_bytes if scopes else None)
@@ -51,8 +51,13 @@ def test_scopes_run_again_with_equal_bits_in_less_memory(engine: str):
             run.step(FED)
         hashes.add(run.state_sha256)
     assert len(hashes) == 1
-    assert arenas[0] > arenas[1] > arenas[2] == arenas[3]
+    assert arenas[0] > arenas[1] > arenas[2]
     assert arenas[2] < 0.7 * arenas[0]
+
+
+def test_several_scopes_by_name_are_those_of_a_pattern():
+    named, matched = (built(*scopes).compile(batch=32) for scopes in (("layers.0", "layers.1,layers.2"), ("layers.*",)))
+    assert named.desc.blocks == matched.desc.blocks
 
 
 def test_each_op_of_a_scope_runs_at_most_twice_and_others_once():

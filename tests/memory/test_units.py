@@ -50,7 +50,7 @@ def arena(compiled: Compiled) -> int:
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("engine", ["native", "reference"])
+@pytest.mark.parametrize("engine", ["reference", "native"])
 def test_a_deep_step_keeps_half_of_its_memory_for_less_than_one_more_forward_pass(engine: Any):
     whole, within = stack(10), stack(10)
     report = within.plan(budget=arena(whole) // 2)

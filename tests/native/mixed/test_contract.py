@@ -65,7 +65,7 @@ FEW_ROWS = [(1, 66, 80), (2, 488, 33), (3, 1040, 20), (4, 1536, 17), (1, 1944, 1
 """Rows, depth and columns; the last groups of blocks are whole, or have a few pairs or less than a vector."""
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("stored", ["bfloat16", "float32", "columns"])
 @pytest.mark.parametrize("shape", FEW_ROWS, ids=str)
