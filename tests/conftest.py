@@ -40,6 +40,14 @@ def cache_of_tests(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session", autouse=True)
+def unsynced() -> Iterator[None]:
+    """Let no test wait for the disk: the machine does not lose power."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden from what the code gives now")
 
@@ -59,6 +67,22 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str | bytes], None]
         assert raw == expected
 
     return check
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory of the test's own."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def folder(here: Path) -> Path:
+    """A working directory with `p.pb` and its rows."""
+    from subjects.small_programs import rich, save  # slow to import
+
+    save(rich(), here)
+    return here
 
 
 STATES: dict[tuple[str, str], dict[str, Any]] = {}

@@ -1,6 +1,5 @@
 """Programs whose weights are codes of few bits."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,8 @@ import prograd
 from compiler.__main__ import main as compiler
 from compiler.quantization.block_codes import narrow, wide
 from prograd import OpError, Program, adam, constant, layers, ops
+
+pytestmark = pytest.mark.usefixtures("here")
 
 ROWS = {"x": np.random.default_rng(3).normal(size=(32, 64)).astype("f4"), "y": np.arange(32) % 10}
 
@@ -34,11 +35,6 @@ def trained(engine: str) -> prograd.Run:
         run.step(ROWS)
     run.save("trained.safetensors", force=True)
     return run
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize("form", ["q8_0", "q4_0"])

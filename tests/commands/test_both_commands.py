@@ -8,11 +8,10 @@ import signal
 import subprocess
 import sys
 from importlib import metadata
-from pathlib import Path
 
 import pytest
 from subjects.commands import run_compiler, run_runtime
-from subjects.small_programs import rich, save
+from subjects.small_programs import rich
 
 from compiler.commands.verbs.command import COMMAND as COMPILER
 from runtime.command_line.parsing import verb_parser
@@ -21,13 +20,6 @@ from runtime.commands.verbs.command import COMMAND as RUNTIME
 
 ENDINGS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 each_command = pytest.mark.parametrize("command", ["compiler", "runtime"])
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    save(rich(), tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def run(capsys: pytest.CaptureFixture[str], command: str, *words: str) -> tuple[int, str, str]:

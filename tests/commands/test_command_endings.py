@@ -19,13 +19,6 @@ from runtime.commands.reports.metrics_file import MetricsFile
 from runtime.runs.interrupts import Interrupted
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    save(rich(), tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def run(capsys, *arguments) -> tuple[int, str, str]:
     """The exit code, stdout and stderr."""
     try:

@@ -11,18 +11,10 @@ from typing import Any
 
 import pytest
 from subjects.commands import run_runtime as run
-from subjects.small_programs import rich, save
 
 from prograd_proto.wording import install_hint
 
 Capture = pytest.CaptureFixture[str]
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    save(rich(), tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def events(folder: str) -> Iterator[Any]:

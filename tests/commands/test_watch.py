@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from subjects.commands import fields
 from subjects.commands import run_runtime as run
-from subjects.small_programs import linear, rich, save
+from subjects.small_programs import linear, save
 
 import runtime
 from prograd import Program, constant, global_norm, ops, sgd
@@ -24,13 +24,6 @@ from runtime.runs.events import EpochEnd, StepEnd
 
 Capture = pytest.CaptureFixture[str]
 NOWHERE = "--watch writes histograms into a .jsonl file of metrics or a folder of --tensorboard; name one"
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    save(rich(), tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 @pytest.mark.parametrize("size", [1, 1000, PIECE_ELEMENTS + 5])

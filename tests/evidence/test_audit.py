@@ -18,7 +18,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 from subjects.commands import fields
 from subjects.commands import run_runtime as run
-from subjects.small_programs import arrays, rich, save
+from subjects.small_programs import arrays, save
 
 from compiler import Program, adam, ops
 from runtime.commands.reports import attest as attest_report
@@ -26,14 +26,6 @@ from runtime.runs.evidence.chain import DIGITS
 
 ROOT = Path(__file__).parents[2]
 ATTEST = ("--attest", "run.intoto.json", "--chain", 5, "--checkpoint", "run1", "--keep", 100)
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory with `p.pb` and its rows: three epochs of seven steps."""
-    save(rich(), tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def attested(capsys, *options: object) -> dict[str, Any]:

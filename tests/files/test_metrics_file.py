@@ -5,20 +5,12 @@ import os
 from pathlib import Path
 
 import pytest
-from subjects.small_programs import rich, save
 
 import runtime
 from runtime.__main__ import main
 from runtime.commands import execute as commands
 from runtime.commands.reports.metrics_file import MetricsFile
 from runtime.runs.checkpoints import checkpoint_folder
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    save(rich(), tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def execute(*arguments) -> int:

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from subjects.small_programs import rich, save
 
 from compiler.__main__ import main as compiler
 from compiler.commands.verbs.command import COMMAND as COMPILER
@@ -26,13 +25,6 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
         code = int(stop.code or 0)
     out, err = capsys.readouterr()
     return code, out, err
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    save(rich(), tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def test_it_has_the_verbs_of_both_commands():

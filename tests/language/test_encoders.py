@@ -19,14 +19,11 @@ from compiler.__main__ import main as compiler
 from compiler.errors import CompileError
 from runtime.__main__ import main as runtime
 
+pytestmark = pytest.mark.usefixtures("here")
+
 RNG = np.random.default_rng(5)
 TEXTS = [" ".join(RNG.choice(WORDS, 6)) for _ in range(96)]
 LABELS = [("good" if "good" in text.split() or "fine" in text.split() else "bad") for text in TEXTS]
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def lines(*rows: object, path: str = "t.jsonl") -> str:

@@ -12,6 +12,8 @@ from subjects.language_model import GPT2, LLAMA, made_folder
 import prograd
 from compiler.__main__ import main as compiler
 
+pytestmark = pytest.mark.usefixtures("here")
+
 MODULES = [f"model.layers.{i}.self_attn.{x}_proj" for i in (0, 1) for x in "qv"]
 FED = {
     "codes": np.random.default_rng(0).integers(0, 300, (32, 24)).astype(np.int32),
@@ -39,11 +41,6 @@ def loss(run: prograd.Run) -> float:
 
 def merge(layout: str, output: str) -> None:
     assert compiler(["merge", "net.pb", "--load", "tuned.safetensors", "--layout", layout, "-o", output]) == 0
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.thorough

@@ -12,15 +12,12 @@ import prograd
 from compiler.__main__ import main as compiler
 from runtime.language.gguf import read_gguf
 
+pytestmark = pytest.mark.usefixtures("here")
+
 FED = {
     "codes": np.random.default_rng(0).integers(0, 300, (4, 24)).astype(np.int32),
     "labels": np.random.default_rng(1).integers(0, 300, (4, 24)).astype(np.int32),
 }
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def imported(source: str, output: str, *options: str) -> prograd.Run:

@@ -18,12 +18,9 @@ from compiler.__main__ import main as compiler
 from compiler.errors import CompileError
 from runtime.language.gguf import read_gguf
 
+pytestmark = pytest.mark.usefixtures("here")
+
 RNG = np.random.default_rng(2)
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.sampled(3)

@@ -13,13 +13,9 @@ from compiler.__main__ import main as compiler_main
 from prograd import Program, layers, ops, sgd
 from runtime.__main__ import main as runtime_main
 
+pytestmark = pytest.mark.usefixtures("here")
+
 WORDS = ["a fine film", "a dull film", "fine", "dull and a film of a film"]
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def table(path: str, rows: list[tuple[str, ...]]) -> None:

@@ -12,19 +12,11 @@ import numpy as np
 import pytest
 from subjects.commands import fields
 from subjects.commands import run_runtime as run
-from subjects.small_programs import arrays, linear, rich, save, write_data
+from subjects.small_programs import arrays, linear, save, write_data
 
 import runtime
 from runtime.commands.replay import _FOR_BITS
 from runtime.runs.machine import this_machine
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory with `p.pb` and its rows."""
-    save(rich(), tmp_path)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def changed(path: str, **values: Any) -> None:

@@ -18,10 +18,7 @@ from runtime.__main__ import main
 from runtime.memory.limit import MemoryLimit
 from runtime.serving.image_requests import ImageRequests
 
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def prices(engine: str) -> prograd.Run:

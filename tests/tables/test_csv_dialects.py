@@ -12,10 +12,7 @@ from runtime.rows.encoding.csv_rows import read_csv
 from runtime.rows.tables import csv_pieces
 from runtime.rows.tables.read_table import table_pieces
 
-
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 DIALECTS = [

@@ -20,11 +20,7 @@ from prograd_proto.files import save
 from runtime.__main__ import main
 from runtime.errors import DataError
 
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def packed(table: dict[str, object], **options: object) -> None:

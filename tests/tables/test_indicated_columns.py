@@ -13,12 +13,9 @@ from compiler.__main__ import main as compiler_main
 from prograd import Program, adam, layers, ops
 from runtime.__main__ import main
 
+pytestmark = pytest.mark.usefixtures("here")
+
 TABLE = {"age": [20.0, None, 40.0], "size": [1.0, 2.0, 3.0], "kind": ["a", "b", "a"]}
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def test_a_number_stands_beside_1_where_it_was_missing():

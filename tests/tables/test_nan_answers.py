@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet
@@ -15,13 +14,9 @@ import prograd
 from prograd import Program, constant, ops, sgd
 from runtime.rows.encoding.scores import Unanswered
 
+pytestmark = pytest.mark.usefixtures("here")
+
 WARNING = "2 of 4 rows have no 'mood', because the program computes NaN for them; the first is row 1"
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def reviews(kind: str, engine: str = "reference") -> prograd.Run:

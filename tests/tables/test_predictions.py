@@ -18,14 +18,10 @@ import prograd
 from prograd import Program, adam, layers, ops
 from runtime.__main__ import main
 
+pytestmark = pytest.mark.usefixtures("here")
+
 KINDS = ("Adelie", "Chinstrap", "Gentoo")
 ISLANDS = ("Biscoe", "Dream")
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 def penguins(count: int = 120, seed: int = 0) -> list[dict[str, object]]:

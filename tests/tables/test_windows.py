@@ -12,15 +12,12 @@ import prograd
 from prograd import DataError, Program, UsageError, ops
 from runtime.__main__ import main
 
+pytestmark = pytest.mark.usefixtures("here")
+
 STORES = {
     "store": ["a"] * 5 + ["b"] * 7 + ["c"] * 2 + ["d"] * 6,
     "v": [*range(10, 15), *range(20, 27), *range(30, 32), *range(40, 46)],
 }
-
-
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
 
 
 def packed(table, **options):
