@@ -53,11 +53,11 @@ def data_files(program: pb.ProgramDesc, folder: Path) -> list[str]:
 def unnamed_input(program: pb.ProgramDesc, path: Path) -> str:
     """Return a clause about the first input whose own name is no key of a data file; "" if there is none."""
     from runtime.errors import DataError
-    from runtime.files.tensor_files import shapes_there  # brings NumPy
+    from runtime.files.tensor_files import shapes_of  # brings NumPy
 
     own = [column.key for column in program.data.columns if column.feed == column.key and not base_of(column.key)]
     try:
-        absent = next((key for key in own if not shapes_there(path, [key])), None)
+        absent = next((key for key in own if not shapes_of(path, [], [key])), None)
     except DataError:  # the file cannot be read, which the caller says
         absent = None
     return "" if absent is None else f"; name the key of the input {absent!r} by columns={{{absent!r}: 'KEY'}}"
@@ -66,14 +66,14 @@ def unnamed_input(program: pb.ProgramDesc, path: Path) -> str:
 def _require_columns(program: pb.ProgramDesc, path: Path) -> None:
     data = program.data
     from runtime.errors import DataError
-    from runtime.files.tensor_files import shapes_of, shapes_there  # brings NumPy
+    from runtime.files.tensor_files import shapes_of  # brings NumPy
 
     fed = _fed(program)
     keys = {column.feed: column.key for column in data.columns if column.feed in fed}
     bases = {base for key in keys.values() for base in (key, base_of(key)) if base}
     try:
-        ragged = {key.removesuffix(OFFSETS) for key in shapes_there(path, {base + OFFSETS for base in bases})}
-        follow = {key for key in keys.values() if base_of(key) in ragged and not shapes_there(path, [key])}
+        ragged = {key.removesuffix(OFFSETS) for key in shapes_of(path, [], {base + OFFSETS for base in bases})}
+        follow = {key for key in keys.values() if base_of(key) in ragged and not shapes_of(path, [], [key])}
         there = [key for key in keys.values() if key not in follow]
         shapes = shapes_of(path, [*there, *(split.key for split in data.splits if split.key)])
     except DataError as error:

@@ -96,10 +96,10 @@ def rows_of_epoch(program: pb.ProgramDesc, folder: Path) -> int:
 
 def _shape(path: Path, key: str) -> tuple[int, ...]:
     """Return the shape of a column; if its rows have unequal lengths, only their number."""
-    from runtime.files.tensor_files import shapes_of, shapes_there  # brings NumPy, and few programs have a last batch
+    from runtime.files.tensor_files import shapes_of  # brings NumPy, and few programs have a last batch
 
     base = base_of(key) or key
-    offsets = shapes_there(path, [key + OFFSETS, base + OFFSETS])
+    offsets = shapes_of(path, [], [key + OFFSETS, base + OFFSETS])
     for count in offsets.values():
         return (count[0] - 1,) if count else count
     return shapes_of(path, [key])[key]

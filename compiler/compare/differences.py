@@ -46,27 +46,11 @@ def _program(a: pb.ProgramDesc, b: pb.ProgramDesc) -> Iterator[str]:
         yield from changed(f"{field.replace('_', ' ')}:", getattr(a, field), getattr(b, field))
     orders = ("pairs" if p.bfloat16_order == pb.BFLOAT16_ORDER_PAIRS else "tiles" for p in (a, b))
     yield from changed("order of products of bfloat16:", *orders)
-    yield from by_key("text of the model", a.model, b.model, lambda t: name(t.key), _model_text)
-    yield from by_key("limits of", a.limits, b.limits, lambda each: name(each.symbol), _limits)
-    yield from by_key("operator", a.operators, b.operators, lambda o: name(o.type), _operator)
-    yield from by_key("file", a.files, b.files, lambda f: name(f.path), _file)
+    yield from by_key("text of the model", a.model, b.model, lambda t: name(t.key))
+    yield from by_key("limits of", a.limits, b.limits, lambda each: name(each.symbol))
+    yield from by_key("operator", a.operators, b.operators, lambda o: name(o.type))
+    yield from by_key("file", a.files, b.files, lambda f: name(f.path))
     yield from changed("entries, in order:", *(", ".join(name(e.name) for e in p.entries) for p in (a, b)))
-
-
-def _model_text(a: pb.ModelText, b: pb.ModelText) -> Iterator[str]:
-    return changed(f"text of the model {name(a.key)}:", a.text, b.text)
-
-
-def _limits(a: pb.SymbolLimits, b: pb.SymbolLimits) -> Iterator[str]:
-    return field_differences(f"limits of {name(a.symbol)}: ", a, b, skip=("symbol",))
-
-
-def _operator(a: pb.OperatorVersion, b: pb.OperatorVersion) -> Iterator[str]:
-    return changed(f"operator {name(a.type)}: version", a.version, b.version)
-
-
-def _file(a: pb.FileDesc, b: pb.FileDesc) -> Iterator[str]:
-    return field_differences(f"file {name(a.path)}: ", a, b)
 
 
 def _state(a: pb.StateDesc, b: pb.StateDesc) -> Iterator[str]:
@@ -91,16 +75,8 @@ def _initial(state: pb.StateDesc) -> str:
 def _data(a: pb.ProgramDesc, b: pb.ProgramDesc) -> Iterator[str]:
     yield from changed("data:", *("some" if program.HasField("data") else "none" for program in (a, b)))
     yield from field_differences("", a.data, b.data, skip=("columns", "splits"))
-    yield from by_key("column", a.data.columns, b.data.columns, lambda c: name(c.feed), _column)
-    yield from by_key("split", a.data.splits, b.data.splits, lambda s: name(s.name), _split)
-
-
-def _column(a: pb.ColumnDesc, b: pb.ColumnDesc) -> Iterator[str]:
-    return field_differences(f"column {name(a.feed)}: ", a, b)
-
-
-def _split(a: pb.SplitDesc, b: pb.SplitDesc) -> Iterator[str]:
-    return field_differences(f"split {name(a.name)}: ", a, b)
+    yield from by_key("column", a.data.columns, b.data.columns, lambda c: name(c.feed))
+    yield from by_key("split", a.data.splits, b.data.splits, lambda s: name(s.name))
 
 
 def _run(a: pb.ProgramDesc, b: pb.ProgramDesc) -> Iterator[str]:

@@ -35,17 +35,26 @@ def field_differences(what: str, a: Message, b: Message, skip: Collection[str] =
 
 
 def by_key(
-    what: str, a: Iterable[M], b: Iterable[M], key: Callable[[M], str], lines: Callable[[M, M], Iterator[str]]
+    what: str,
+    a: Iterable[M],
+    b: Iterable[M],
+    key: Callable[[M], str],
+    lines: Callable[[M, M], Iterator[str]] | None = None,
 ) -> Iterator[str]:
-    """Return the removed and new items of two lists by key, the lines of the common ones, and the order."""
+    """Return the removed and new items of two lists by key, the lines of the common ones, and the order.
+
+    By default the lines are the fields that differ.
+    """
     before, after = ({key(item): item for item in items} for items in (a, b))
     for word in dict.fromkeys([*before, *after]):
         if word not in after:
             yield f"{what} {word} is gone"
         elif word not in before:
             yield f"{what} {word} is new"
-        else:
+        elif lines:
             yield from lines(before[word], after[word])
+        else:
+            yield from field_differences(f"{what} {word}: ", before[word], after[word])
     both = [[word for word in words if word in before and word in after] for words in (before, after)]
     yield from changed(f"{what}s, in order:", ", ".join(both[0]), ", ".join(both[1]))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
 from operator import index
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -152,38 +152,22 @@ def _names(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else [_is(name, str) for name in value]
 
 
-def _lengths(value: Any) -> dict[str, int]:
-    if isinstance(value, Mapping):
-        lengths = cast(Mapping[Any, Any], value)
-        return {_is(name, str): _least(length or 0, 0) for name, length in lengths.items()}
-    return dict.fromkeys(_names(value), 0)
+def _by_name(form: Form, *, or_names: bool = False) -> Form:
+    """Return the form of values by name; with `or_names`, also of names alone, each with None."""
+
+    def made(value: Any) -> dict[str, Any]:
+        values = dict.fromkeys(_names(value)) if or_names and not hasattr(value, "items") else value
+        return {_is(name, str): form(each) for name, each in values.items()}
+
+    return made
 
 
-def _buckets(value: Any) -> dict[str, int]:
-    return {_is(name, str): _least(count, 2) for name, count in value.items()}
-
-
-def _joined(value: Any) -> dict[str, list[str]]:
-    return {_is(name, str): _names(patterns) for name, patterns in value.items()}
-
-
-def _fills(value: Any) -> dict[str, str | float]:
-    return {_is(name, str): fill if isinstance(fill, str | int) else float(fill) for name, fill in value.items()}
-
-
-def _shares(value: Any) -> dict[str, float]:
-    return {_is(name, str): float(_is(share, int | float)) for name, share in value.items()}
-
-
-def _parts(value: Any) -> dict[str, list[str]]:
-    if isinstance(value, Mapping):
-        given = cast(Mapping[Any, Any], value)
-        return {_is(name, str): _known_parts(parts or DEFAULT_PARTS) for name, parts in given.items()}
-    return {name: list(DEFAULT_PARTS) for name in _names(value)}
+def _length(value: Any) -> int:
+    return _least(value or 0, 0)
 
 
 def _known_parts(parts: Any) -> list[str]:
-    names = _names(parts)
+    names = _names(parts or DEFAULT_PARTS)
     for name in names:
         if name not in PARTS:
             hint = closest(name, PARTS) or f"; there are {', '.join(PARTS)}"
@@ -239,13 +223,16 @@ def _least(value: Any, least: int = 1) -> int:
 _FORMS: Final[dict[str, tuple[Form, str]]] = {
     "classes": (_names, '["city"]'),
     "whole": (_names, '["count"]'),
-    "text": (_lengths, '{"review": 100}, or ["review"] for all of it'),
-    "words": (_lengths, '{"review": 50}, or ["review"] for all of them'),
+    "text": (_by_name(_length, or_names=True), '{"review": 100}, or ["review"] for all of it'),
+    "words": (_by_name(_length, or_names=True), '{"review": 50}, or ["review"] for all of them'),
     "drop": (_names, '["name"]'),
-    "join": (_joined, '{"x": ["age", "height"]}'),
+    "join": (_by_name(_names), '{"x": ["age", "height"]}'),
     "standardise": (_names, '["age"]'),
-    "missing": (_fills, '{"age": "mean", "city": "other"}'),
-    "split": (_shares, '{"train": 0.8, "test": 0.2}'),
+    "missing": (
+        _by_name(lambda fill: fill if isinstance(fill, str | int) else float(fill)),
+        '{"age": "mean", "city": "other"}',
+    ),
+    "split": (_by_name(lambda share: float(_is(share, int | float))), '{"train": 0.8, "test": 0.2}'),
     "by": (_one_of(*SPLIT_METHODS), '"stratified", with of="label"; or "time", "group" or "random"'),
     "of": (_or_none(_text), '"label"'),
     "seed": (index, "0"),
@@ -253,7 +240,7 @@ _FORMS: Final[dict[str, tuple[Form, str]]] = {
     "grey": (lambda value: _is(value, bool), "True"),
     "window": (_or_none(_least), "64"),
     "vocabulary": (_least, "20_000"),
-    "date": (_parts, '["bought"], or {"bought": ["days", "year_cycle"]}'),
+    "date": (_by_name(_known_parts, or_names=True), '["bought"], or {"bought": ["days", "year_cycle"]}'),
     "date_format": (_text, '"%d.%m.%Y"'),
     "one_hot": (_names, '["city"]'),
     "indicate": (_names, '["income"]'),
@@ -264,7 +251,7 @@ _FORMS: Final[dict[str, tuple[Form, str]]] = {
     "target": (_or_none(_text), '"load"'),
     "ahead": (_horizons, "1, or ahead=[1, 24]"),
     "known": (_names, '["holiday"]'),
-    "bpe": (_lengths, '{"review": 50}, or ["review"] for all of them'),
-    "hash": (_buckets, '{"review": 65536}'),
+    "bpe": (_by_name(_length, or_names=True), '{"review": 50}, or ["review"] for all of them'),
+    "hash": (_by_name(lambda count: _least(count, 2)), '{"review": 65536}'),
 }
 """For each option, its conversion from a value, and an example."""

@@ -59,10 +59,11 @@ def matmul(a: Arranged, b: Arranged) -> Arranged:
         y = matmul(cut, unsqueezed(b, b.rank - 2))
         return viewed(y, (*y.shape[:-3], rows, y.shape[-1]))
     flips = _is_flipped(a), _is_flipped(b)
-    a, b = (_flip(x) if flip else x for x, flip in zip((a, b), flips, strict=True))
+    a, b = (flipped(x) if flip else x for x, flip in zip((a, b), flips, strict=True))
     (x, y), rebuilt = aligned([a, b], last=2)
     return rebuilt(ops.matmul(x, y, transpose_a=flips[0], transpose_b=flips[1]))
 
 
-def _flip(x: Arranged) -> Arranged:
+def flipped(x: Arranged) -> Arranged:
+    """Return matrices with their last two axes swapped."""
     return permuted(x, (*range(x.rank - 2), x.rank - 1, x.rank - 2))

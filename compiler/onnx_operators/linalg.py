@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from compiler.exporters.onnx.call import Call, Export, exported
-from compiler.frontends.arranged import Arranged, arranged, permuted, plain, pointwise, unsqueezed
+from compiler.frontends.arranged import Arranged, arranged, plain, pointwise, unsqueezed
 from compiler.frontends.elements import cast_to
 from compiler.frontends.onnx.node import Mapping, Node, is_integer
+from compiler.frontends.products import flipped
 from compiler.frontends.products import matmul as numpy_matmul
 from registry import ops
 
@@ -19,14 +20,10 @@ def matmul(a: Arranged, b: Arranged) -> Arranged:
     return cast_to(numpy_matmul(cast_to(a, "float64"), cast_to(b, "float64")), a.dtype)
 
 
-def _flipped(x: Arranged) -> Arranged:
-    return permuted(x, (*range(x.rank - 2), x.rank - 1, x.rank - 2))
-
-
 def _gemm(node: Node) -> Arranged:
     a, b = node.tensor(0), node.tensor(1)
-    a = _flipped(a) if node.attribute("transA", 0) else a
-    b = _flipped(b) if node.attribute("transB", 0) else b
+    a = flipped(a) if node.attribute("transA", 0) else a
+    b = flipped(b) if node.attribute("transB", 0) else b
     y = scaled(matmul(a, b), node.attribute("alpha", 1.0))
     beta = node.attribute("beta", 1.0)
     c = node.optional(2)

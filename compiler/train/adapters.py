@@ -14,11 +14,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from math import prod, sqrt
 from typing import Final, NamedTuple
 
 from compiler.build.state_table import StateTable
+from compiler.quantization.weight_names import matches
 from compiler.train.initialisers import FromFile, Initialiser, normal, zeros
 from compiler.train.written_ops import replace_ops, taken
 from prograd_proto import TensorType, attributes_of
@@ -189,8 +189,8 @@ def matching(states: Sequence[pb.StateDesc], pattern: str, rank: int) -> list[pb
     matches, the pattern is for the ends of names: "q_proj" matches "model.layers.0.self_attn.q_proj.weight".
     """
     parameters = [s for s in states if s.kind == pb.STATE_KIND_PARAMETER and not is_adapter(s.name)]
-    named = [s for s in parameters if _matches(s.name, pattern)] or [
-        s for s in parameters if _matches(s.name, f"*.{pattern}")
+    named = [s for s in parameters if matches(s.name, pattern)] or [
+        s for s in parameters if matches(s.name, f"*.{pattern}")
     ]
     if not named:
         raise OpError(f"lora: no parameter matches {pattern!r}{closest(pattern, [s.name for s in parameters])}")
@@ -202,10 +202,6 @@ def matching(states: Sequence[pb.StateDesc], pattern: str, rank: int) -> list[pb
         if not 1 <= rank <= min(rows, columns):
             raise OpError(f"lora: r={rank} is not from 1 to {min(rows, columns)}, as {state.name} needs")
     return chosen
-
-
-def _matches(name: str, pattern: str) -> bool:
-    return fnmatchcase(name, pattern) or fnmatchcase(name.rpartition(".")[0], pattern)
 
 
 def matrix_of(shape: Sequence[int]) -> tuple[int, int]:

@@ -30,7 +30,7 @@ def softmax_cross_entropy(logits: Value, labels: Value, *, reduction: str = "mea
 
 @softmax_cross_entropy.gradient
 def softmax_cross_entropy_gradient(logits: Value, labels: Value, dy: Value, *, reduction: str) -> tuple[Value, None]:
-    hot = one_hot(labels, depth=_classes(logits), dtype=logits.dtype)
+    hot = one_hot(labels, depth=size_known(logits.shape[-1], "the number of classes"), dtype=logits.dtype)
     if reduction == "none":
         share = reshape(dy, shape=(*dy.shape, 1))
     else:
@@ -78,7 +78,3 @@ def sigmoid_cross_entropy_gradient(
 def accuracy(logits: Value, labels: Value) -> TensorType:
     """Return the share of rows whose first largest logit is at the label; float32. Rows with NaN count as wrong."""
     ...
-
-
-def _classes(logits: Value) -> int:
-    return size_known(logits.shape[-1], "the number of classes")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from socket import socket
 from time import perf_counter
 
 from prograd_proto.printable import MAX_WORD_CHARACTERS, sentence
@@ -20,7 +21,7 @@ from runtime.runs.run import Run
 from runtime.runs.untrained import warn_if_untrained
 from runtime.serving.access import Access, read_token, require_token
 from runtime.serving.endpoints import Endpoints
-from runtime.serving.gate import Limits, require_library
+from runtime.serving.gate import Counts, Gate, Limits, require_library
 from runtime.serving.predictor import Predictor
 from runtime.serving.rare_warnings import rare_warnings
 from runtime.serving.server import Stop, answer, listen
@@ -41,26 +42,12 @@ def serve(options: argparse.Namespace) -> int:
     decode = run.session.named(asked_columns(options.decode))
     predictor = Predictor(run.session, entry, queue=options.queue, together=options.together, decode=decode)
     taken = listen(options.port, options.host)
-    url = _url(options, taken.getsockname()[1])
-    said = _said(run, entry)
-    stop = Stop()
-
-    def ready() -> None:
-        options.interrupts.hold(stop.at_signal)
-        put_result(options, "READY", [("url", url), *said.items()])
-        if not options.quiet:
-            options.say(
-                f"entry {entry!r} of {sentence(run.program.name, MAX_WORD_CHARACTERS)!r} is at {url}; Ctrl-C ends it"
-            )
-
-    limits = Limits(options.max_body, options.answer_time)
+    said, limits = _said(run, entry), Limits(options.max_body, options.answer_time)
+    what = f"entry {entry!r} of {sentence(run.program.name, MAX_WORD_CHARACTERS)!r} is at {_url(options, taken)}"
     with taken, rare_warnings(), _log(options.access_log, options.say) as log:
         endpoints = Endpoints(predictor, limits, said, options.say, Access(token, log))
-        done = answer(endpoints, taken, stop=stop, ready=ready, seconds=options.max_time)
-    run.close()
-    if not done.is_whole:
-        options.interrupts.check()
-    fields = [*vars(done.counts).items(), ("computed", predictor.computed), ("wall", f"{perf_counter() - start:.3f}")]
+        counts = _answered(options, run, endpoints, taken, said, what)
+    fields = [*vars(counts).items(), ("computed", predictor.computed), ("wall", f"{perf_counter() - start:.3f}")]
     put_result(options, "OK", [("entry", entry), *fields, ("rss", peak_rss())])
     return EXIT_DONE
 
@@ -73,29 +60,39 @@ def _serve_texts(options: argparse.Namespace, run: Run, token: bytes | None, sta
     run.states.require()
     texts = Texts(run.session, Path(options.program).parent, options.tokenizer)
     taken = listen(options.port, options.host)
-    url = _url(options, taken.getsockname()[1])
-    said, stop, limits = _said(run, "next"), Stop(), Limits(options.max_body, options.answer_time)
-
-    def ready() -> None:
-        options.interrupts.hold(stop.at_signal)
-        put_result(options, "READY", [("url", url), *said.items()])
-        if not options.quiet:
-            options.say(f"texts of {sentence(run.program.name, MAX_WORD_CHARACTERS)!r} are at {url}/v1; Ctrl-C ends it")
-
+    said, limits = _said(run, "next"), Limits(options.max_body, options.answer_time)
+    what = f"texts of {sentence(run.program.name, MAX_WORD_CHARACTERS)!r} are at {_url(options, taken)}/v1"
     with taken, _log(options.access_log, options.say) as log:
         access = Access(token, log)
         endpoints = TextEndpoints(texts, limits, said, options.say, run.memory, access, queue=options.queue)
-        done = answer(endpoints, taken, stop=stop, ready=ready, seconds=options.max_time)
-    run.close()
-    if not done.is_whole:
-        options.interrupts.check()
-    fields = [*vars(done.counts).items(), ("wall", f"{perf_counter() - start:.3f}"), ("rss", peak_rss())]
+        counts = _answered(options, run, endpoints, taken, said, what)
+    fields = [*vars(counts).items(), ("wall", f"{perf_counter() - start:.3f}"), ("rss", peak_rss())]
     put_result(options, "OK", fields)
     return EXIT_DONE
 
 
-def _url(options: argparse.Namespace, port: int) -> str:
-    return f"http://{f'[{options.host}]' if ':' in options.host else options.host}:{port}"
+def _answered(
+    options: argparse.Namespace, run: Run, endpoints: Gate, taken: socket, said: Mapping[str, object], what: str
+) -> Counts:
+    """Say what is where once requests are accepted, answer them to the end, and return their counts."""
+    stop = Stop()
+
+    def ready() -> None:
+        options.interrupts.hold(stop.at_signal)
+        put_result(options, "READY", [("url", _url(options, taken)), *said.items()])
+        if not options.quiet:
+            options.say(f"{what}; Ctrl-C ends it")
+
+    done = answer(endpoints, taken, stop=stop, ready=ready, seconds=options.max_time)
+    run.close()
+    if not done.is_whole:
+        options.interrupts.check()
+    return done.counts
+
+
+def _url(options: argparse.Namespace, taken: socket) -> str:
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    return f"http://{host}:{taken.getsockname()[1]}"
 
 
 @contextmanager

@@ -177,17 +177,20 @@ def unverified(path: Path, memory: MemoryLimit = NO_LIMIT) -> Generator[FileRead
         yield FileReader(stream, memory=memory)
 
 
-def shapes_of(path: Path, keys: Collection[str]) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of arrays of a .npz or else safetensors file by key; raise DataError as `read_arrays` does."""
+def shapes_of(path: Path, keys: Collection[str], also: Collection[str] = ()) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of arrays of a .npz or else safetensors file by key, and of those of `also` that exist.
+
+    Raises DataError as `read_arrays` does.
+    """
     with unverified(path) as reader:
         if path.suffix == ".npz":
-            return {key: array.shape for key, array in read_arrays(path, reader, keys).items()}
+            return {key: array.shape for key, array in read_arrays(path, reader, keys, also).items()}
         try:
             extents = read_header(reader).extents
         except (OSError, ValueError) as error:
             raise unreadable(path, "safetensors", error) from None
         require_keys(path, keys, extents)
-        return {key: extents[key].shape for key in keys}
+        return {key: extents[key].shape for key in (*keys, *also) if key in extents}
 
 
 def keys_of(path: Path) -> list[str]:
@@ -203,18 +206,6 @@ def keys_of(path: Path) -> list[str]:
                 return [name.removesuffix(".npy") for name in archive.namelist()]
         except (OSError, ValueError) as error:
             raise unreadable(path, path.suffix[1:] or "safetensors", error) from None
-
-
-def shapes_there(path: Path, keys: Collection[str]) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of those arrays that exist in the file; raise errors as `shapes_of` does."""
-    with unverified(path) as reader:
-        if path.suffix == ".npz":
-            return {key: array.shape for key, array in read_arrays(path, reader, [], keys).items()}
-        try:
-            extents = read_header(reader).extents
-        except (OSError, ValueError) as error:
-            raise unreadable(path, "safetensors", error) from None
-        return {key: extents[key].shape for key in keys if key in extents}
 
 
 def read_npy(path: Path, memory: MemoryLimit = NO_LIMIT) -> Array:

@@ -18,6 +18,7 @@ from runtime.dtypes import Array
 from runtime.entries import BoundEntry
 from runtime.errors import DataError
 from runtime.philox import permutation
+from runtime.rows.orders import Listed
 from runtime.rows.ragged import RaggedColumn
 from runtime.rows.rows import Rows
 
@@ -33,7 +34,7 @@ APART_BYTES: Final = 240
 _NONE: Final = np.empty(0, np.int64)
 
 
-class ByLength:
+class ByLength(Listed):
     """An order in which every `batch` rows, from the first on, belong to one bucket.
 
     Attributes:
@@ -55,23 +56,7 @@ class ByLength:
         self.rest = len(steps) * batch
         self._steps, self._of_step, self._left = steps, of_step, left
         self.places = np.concatenate([*steps, left])
-        self._numbers = numbers[self.places]
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the order; see `Order`."""
-        return self._numbers.nbytes
-
-    def numbers(self, start: int, count: int) -> Array:
-        """Return the numbers from a position on; see `Order`."""
-        return self._numbers[start : start + count]
-
-    def at(self, positions: Array) -> Array:
-        """Return the numbers at positions; see `Order`."""
-        return self._numbers[positions]
+        super().__init__(numbers[self.places])
 
     def bucket_at(self, position: int) -> int:
         """Return the bucket of the step that begins at a position."""

@@ -22,7 +22,7 @@ from runtime.errors import DataError
 from runtime.files.file_reader import FileReader
 from runtime.files.held_file import CAN_HOLD, HeldFile, OpenFiles
 from runtime.files.safetensors_file import Extent, dtype_of, read_header
-from runtime.files.tensor_files import read_arrays, require_keys, unreadable
+from runtime.files.tensor_files import read_arrays, require_keys, types_of, unreadable
 from runtime.memory.limit import MemoryLimit
 from runtime.rows.stored_column import FileColumn, Part, StoredColumn
 
@@ -54,7 +54,7 @@ def read_columns(
     for file in files:
         with verified(file) as reader:
             found.append(read_arrays(file, reader, keys, also))
-        _require_alike(files[0], _types(found[0]), file, _types(found[-1]))
+        _require_alike(files[0], types_of(found[0]), file, types_of(found[-1]))
     lengths = [{key: len(array) if array.ndim else 0 for key, array in arrays.items()} for arrays in found]
     if len(found) == 1:
         return Columns(dict(found[0]), lengths)
@@ -106,10 +106,6 @@ def _stored(files: Sequence[Path], verified: Verified, keys: Collection[str], al
             parts.setdefault(key, []).append(Part(held, header.nbytes + extents[key].start, lengths[-1][key]))
     columns = {key: StoredColumn(key, parts[key], dtype_of(first[key].word), first[key].shape[1:]) for key in first}
     return Columns(dict(columns), lengths)
-
-
-def _types(arrays: Mapping[str, Array]) -> dict[str, TensorType]:
-    return {key: array_type(array) for key, array in arrays.items()}
 
 
 def _stored_types(file: Path, extents: Mapping[str, Extent]) -> dict[str, TensorType]:

@@ -59,14 +59,6 @@ def _fifths(bits: Any) -> Any:
     return np.unpackbits(np.ascontiguousarray(bits), axis=-1, bitorder="little") << 4
 
 
-def _q4_0(blocks: Any) -> Any:
-    return _half(blocks, 0) * (_nibbles(blocks[:, 2:]).astype(np.float32) - 8)
-
-
-def _q4_1(blocks: Any) -> Any:
-    return _half(blocks, 0) * _nibbles(blocks[:, 4:]).astype(np.float32) + _half(blocks, 2)
-
-
 def _q5_0(blocks: Any) -> Any:
     codes = (_nibbles(blocks[:, 6:]) | _fifths(blocks[:, 2:6])).astype(np.float32)
     return _half(blocks, 0) * (codes - 16)
@@ -75,10 +67,6 @@ def _q5_0(blocks: Any) -> Any:
 def _q5_1(blocks: Any) -> Any:
     codes = (_nibbles(blocks[:, 8:]) | _fifths(blocks[:, 4:8])).astype(np.float32)
     return _half(blocks, 0) * codes + _half(blocks, 2)
-
-
-def _q8_0(blocks: Any) -> Any:
-    return _half(blocks, 0) * blocks[:, 2:].view(np.int8).astype(np.float32)
 
 
 def _scales_of_k(packed: Any) -> tuple[Any, Any]:
@@ -93,10 +81,6 @@ def _of_k(blocks: Any, codes: Any) -> Any:
     scales, minima = _scales_of_k(blocks[:, 4:16])
     step, least = _half(blocks, 0) * scales, _half(blocks, 2) * minima
     return step[..., None] * codes.astype(np.float32) - least[..., None]
-
-
-def _q4_k(blocks: Any) -> Any:
-    return _of_k(blocks, _nibbles(blocks[:, 16:].reshape(-1, 4, 32)).reshape(-1, 8, 32))
 
 
 def _q5_k(blocks: Any) -> Any:
@@ -114,12 +98,12 @@ def _q6_k(blocks: Any) -> Any:
 
 
 _FORMS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "Q4_0": _q4_0,
-    "Q4_1": _q4_1,
+    "Q4_0": lambda blocks: _half(blocks, 0) * (_nibbles(blocks[:, 2:]).astype(np.float32) - 8),
+    "Q4_1": lambda blocks: _half(blocks, 0) * _nibbles(blocks[:, 4:]).astype(np.float32) + _half(blocks, 2),
     "Q5_0": _q5_0,
     "Q5_1": _q5_1,
-    "Q8_0": _q8_0,
-    "Q4_K": _q4_k,
+    "Q8_0": lambda blocks: _half(blocks, 0) * blocks[:, 2:].view(np.int8).astype(np.float32),
+    "Q4_K": lambda blocks: _of_k(blocks, _nibbles(blocks[:, 16:].reshape(-1, 4, 32)).reshape(-1, 8, 32)),
     "Q5_K": _q5_k,
     "Q6_K": _q6_k,
 }

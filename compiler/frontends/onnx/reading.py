@@ -84,7 +84,7 @@ def checked(model: Any, path: str) -> Any:
             inliner = importlib.import_module("onnx.inliner")
             model = inliner.inline_local_functions(model)
         except Exception as error:  # the inliner raises RuntimeError and others
-            raise CompileError(f"{path}: its functions cannot be inlined: {_first_line(error)}") from error
+            raise CompileError(f"{path}: its functions cannot be inlined: {first_line(error)}") from error
     if len(model.graph.node) > MAX_NODES:
         raise CompileError(f"{path}: the graph has {len(model.graph.node)} nodes, and {MAX_NODES} are read at most")
     return model
@@ -251,5 +251,6 @@ class Tensors:
         return number
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """Return the first line of a message of a library."""
     return next(iter(str(error).splitlines()), "") or type(error).__name__

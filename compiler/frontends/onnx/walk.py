@@ -22,7 +22,7 @@ from compiler.frontends.onnx.node import MISSING, Node
 from compiler.frontends.onnx.old_opsets import is_old
 from compiler.frontends.onnx.order import in_order
 from compiler.frontends.onnx.places import line_of
-from compiler.frontends.onnx.reading import Tensors, package
+from compiler.frontends.onnx.reading import Tensors, first_line, package
 from compiler.frontends.onnx.remedies import remedy
 from compiler.frontends.onnx.small_floats import FORMATS, rounded
 from compiler.frontends.onnx.strings import require_strings
@@ -139,7 +139,7 @@ class Walk:
             self._problem(operator, node, re.sub(r"^[^\s:]+\.py:\d+: ", "", str(error)))  # the line of the import
             return self._lost(node)
         except UNFIT as error:
-            self._problem(operator, node, f"its operands or attributes do not fit the operator ({_line(error)})")
+            self._problem(operator, node, f"its operands or attributes do not fit the operator ({first_line(error)})")
             return self._lost(node)
         for name, value in zip(node.output, made, strict=False):
             if name and value is not None:
@@ -359,11 +359,6 @@ class Walk:
         if dtype in FORMATS and operator in ("QuantizeLinear", "Clip"):
             return pointwise(lambda v: rounded(v, dtype), value)
         return pointwise(wrapping(dtype), value) if operator in WRAPPING and dtype in NARROW else value
-
-
-def _line(error: Exception) -> str:
-    """Return the first line of a message of a library."""
-    return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
 def _whole(shape: Sequence[Any]) -> Any:

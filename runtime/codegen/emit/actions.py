@@ -97,34 +97,6 @@ def copy_bytes(f: Function, source: Value, to: Value, size: Value) -> None:
         f.store(f.load(source, i), to, i)
 
 
-def _link(at: Interpreter, n: _Numbers) -> None:
-    at.store(at.load(n.b) + n.c, n.a)
-
-
-def _row(at: Interpreter, n: _Numbers) -> None:
-    at.store(at.load(n.b) + at.load(n.d) * n.c, n.a)
-
-
-def _set(at: Interpreter, n: _Numbers) -> None:
-    at.store(n.c, n.a)
-
-
-def _add(at: Interpreter, n: _Numbers) -> None:
-    at.store(at.load(n.a) + n.c, n.a)
-
-
-def _load(at: Interpreter, n: _Numbers) -> None:
-    at.store(at.f.load(at.f.address_at(at.words, n.b, INT64)), n.a)
-
-
-def _load_byte(at: Interpreter, n: _Numbers) -> None:
-    at.store(convert(at.f.load(at.f.address_at(at.words, n.b, UINT8)), INT64), n.a)
-
-
-def _store(at: Interpreter, n: _Numbers) -> None:
-    at.f.store(at.load(n.b), at.f.address_at(at.words, n.a, INT64))
-
-
 def _copy(at: Interpreter, n: _Numbers) -> None:
     f = at.f
     with f.when(at.load(n.a).not_equal(at.load(n.b))):
@@ -151,18 +123,6 @@ def _limit(at: Interpreter, n: _Numbers) -> None:
         at.store(f.index(0), n.a)
 
 
-def _jump(at: Interpreter, n: _Numbers) -> None:
-    at.f.store(at.phase + n.c, at.next_phase)
-
-
-def _jump_if_zero(at: Interpreter, n: _Numbers) -> None:
-    at.jump(n.c, at.load(n.a).equal(0))
-
-
-def _jump_if_done(at: Interpreter, n: _Numbers) -> None:
-    at.jump(n.c, at.load(n.a) >= at.load(n.b))
-
-
 def _pause(at: Interpreter, n: _Numbers) -> None:
     f, cycles = at.f, at.load(n.a) + n.c
     at.store(cycles, n.a)
@@ -177,19 +137,19 @@ def _host(at: Interpreter, n: _Numbers) -> None:
 
 
 _WRITERS: Final[Mapping[int, Callable[[Interpreter, _Numbers], None]]] = {
-    LINK: _link,
-    ROW: _row,
-    SET: _set,
-    ADD: _add,
-    JUMP: _jump,
-    JUMP_IF_ZERO: _jump_if_zero,
-    JUMP_IF_DONE: _jump_if_done,
+    LINK: lambda at, n: at.store(at.load(n.b) + n.c, n.a),
+    ROW: lambda at, n: at.store(at.load(n.b) + at.load(n.d) * n.c, n.a),
+    SET: lambda at, n: at.store(n.c, n.a),
+    ADD: lambda at, n: at.store(at.load(n.a) + n.c, n.a),
+    JUMP: lambda at, n: at.f.store(at.phase + n.c, at.next_phase),
+    JUMP_IF_ZERO: lambda at, n: at.jump(n.c, at.load(n.a).equal(0)),
+    JUMP_IF_DONE: lambda at, n: at.jump(n.c, at.load(n.a) >= at.load(n.b)),
     TOGGLE: _toggle,
     COPY: _copy,
     PAUSE: _pause,
-    LOAD: _load,
-    LOAD_BYTE: _load_byte,
-    STORE: _store,
+    LOAD: lambda at, n: at.store(at.f.load(at.f.address_at(at.words, n.b, INT64)), n.a),
+    LOAD_BYTE: lambda at, n: at.store(convert(at.f.load(at.f.address_at(at.words, n.b, UINT8)), INT64), n.a),
+    STORE: lambda at, n: at.f.store(at.load(n.b), at.f.address_at(at.words, n.a, INT64)),
     CLEAR: _clear,
     LIMIT: _limit,
     HOST: _host,

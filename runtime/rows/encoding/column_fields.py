@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from json import loads
-from typing import Any, Final, NamedTuple, NoReturn, cast
+from typing import Any, Final, NoReturn, cast
 
 from runtime.rows.encoding.class_texts import FORMS
 from runtime.rows.encoding.dates import PARTS, is_date_format, width_of
@@ -36,11 +36,8 @@ KINDS: Final[Mapping[str, frozenset[str]]] = {
 """The kinds of columns, and the fields that each may have."""
 
 
-class _Field(NamedTuple):
-    """The values that a field accepts: a test of a value, and the words for them in an error."""
-
-    fits: Callable[[Any], bool]
-    words: str
+_Field = tuple[Callable[[Any], bool], str]
+"""A test of a value of a field, and the words for such values in an error."""
 
 
 def json_of(text: str) -> object:
@@ -131,10 +128,6 @@ def _is_positive(value: object) -> bool:
     return _is_finite(value) and cast(float, value) > 0
 
 
-def _is_flag(value: object) -> bool:
-    return type(value) is bool
-
-
 def _all(value: object, fits: Callable[[Any], bool]) -> bool:
     return isinstance(value, list) and all(map(fits, cast(list[Any], value)))
 
@@ -150,58 +143,31 @@ def _are_quantiles(value: object) -> bool:
     return 2 <= len(numbers) <= MAX_QUANTILES and numbers == sorted(numbers)
 
 
-def _are_parts(value: object) -> bool:
-    return _are_different(value, PARTS.__contains__)
-
-
-def _are_finite(value: object) -> bool:
-    return _all(value, _is_finite)
-
-
-def _are_positive(value: object) -> bool:
-    return _all(value, _is_positive)
-
-
-def _is_fill(value: object) -> bool:
-    return is_text(value) or _is_finite(value)
-
-
-def _is_length(value: object) -> bool:
-    return type(value) is int and 0 <= value <= MAX_LENGTH
-
-
-def _is_bucket_count(value: object) -> bool:
-    return type(value) is int and 2 <= value <= MAX_BUCKETS
-
-
-def _is_format(value: object) -> bool:
-    return isinstance(value, str) and is_text(value) and is_date_format(value)
-
-
-def _is_bpe(value: object) -> bool:
-    return isinstance(value, str) and is_text(value) and is_tokenizer(value)
-
+_FLAG: Final[_Field] = (lambda value: type(value) is bool, "true or false")
 
 _FIELDS: Final[Mapping[str, _Field]] = {
-    "values": _Field(_are_different, "a list of different texts"),
-    "fill": _Field(_is_fill, "a text or a finite number"),
-    "mean": _Field(_is_finite, "a finite number"),
-    "deviation": _Field(_is_positive, "a finite number above 0"),
-    "length": _Field(_is_length, f"a size of at most {MAX_LENGTH}"),
-    "listed": _Field(_is_flag, "true or false"),
-    "indicated": _Field(_is_flag, "true or false"),
-    "one_hot": _Field(_is_flag, "true or false"),
-    "zoned": _Field(_is_flag, "true or false"),
-    "transform": _Field(TRANSFORMS.__contains__, f"one of {', '.join(filter(None, TRANSFORMS))}"),
-    "quantiles": _Field(_are_quantiles, f"a list of 2 to {MAX_QUANTILES} finite numbers that rise"),
-    "decimal": _Field(("", ",").__contains__, "a comma"),
-    "parts": _Field(_are_parts, "a list of different parts of dates"),
-    "origin": _Field(_is_finite, "a finite number"),
-    "date_format": _Field(_is_format, "a format of dates"),
-    "means": _Field(_are_finite, "a list of finite numbers"),
-    "deviations": _Field(_are_positive, "a list of finite numbers above 0"),
-    "form": _Field(FORMS.__contains__, f"one of {', '.join(FORMS)}"),
-    "tokenizer": _Field(_is_bpe, "a tokenizer that prograd writes"),
-    "buckets": _Field(_is_bucket_count, f"a number of hashes from 2 to {MAX_BUCKETS}"),
+    "values": (_are_different, "a list of different texts"),
+    "fill": (lambda value: is_text(value) or _is_finite(value), "a text or a finite number"),
+    "mean": (_is_finite, "a finite number"),
+    "deviation": (_is_positive, "a finite number above 0"),
+    "length": (lambda value: type(value) is int and 0 <= value <= MAX_LENGTH, f"a size of at most {MAX_LENGTH}"),
+    "listed": _FLAG,
+    "indicated": _FLAG,
+    "one_hot": _FLAG,
+    "zoned": _FLAG,
+    "transform": (TRANSFORMS.__contains__, f"one of {', '.join(filter(None, TRANSFORMS))}"),
+    "quantiles": (_are_quantiles, f"a list of 2 to {MAX_QUANTILES} finite numbers that rise"),
+    "decimal": (("", ",").__contains__, "a comma"),
+    "parts": (lambda value: _are_different(value, PARTS.__contains__), "a list of different parts of dates"),
+    "origin": (_is_finite, "a finite number"),
+    "date_format": (lambda value: is_text(value) and is_date_format(value), "a format of dates"),
+    "means": (lambda value: _all(value, _is_finite), "a list of finite numbers"),
+    "deviations": (lambda value: _all(value, _is_positive), "a list of finite numbers above 0"),
+    "form": (FORMS.__contains__, f"one of {', '.join(FORMS)}"),
+    "tokenizer": (lambda value: is_text(value) and is_tokenizer(value), "a tokenizer that prograd writes"),
+    "buckets": (
+        lambda value: type(value) is int and 2 <= value <= MAX_BUCKETS,
+        f"a number of hashes from 2 to {MAX_BUCKETS}",
+    ),
 }
 """The test of each field of a column, by its name."""

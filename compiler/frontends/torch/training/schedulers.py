@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from compiler.errors import CompileError
@@ -56,11 +57,13 @@ def _form(scheduler: Any, group: Mapping[str, Any], number: int, store: Store) -
     name = type(scheduler).__name__
     if getattr(scheduler, "cycle_momentum", False):
         raise CompileError(f"scheduler={name} changes the momentum, which no rate can; give it cycle_momentum=False")
+    if getattr(scheduler, "_scale_fn_custom", None) is not None:
+        raise CompileError(f"scheduler={name} has a scale_fn, which is Python; give it a mode, or use schedules")
     if name in PARTS:
         return PARTS[name](scheduler, group, number, store)
     if name in TABLES:
         return _table(scheduler, group, number, store)
-    return FORMS[name](scheduler, group, number)
+    return partial(FORMS[name], scheduler, group, number)
 
 
 def _base(group: Mapping[str, Any]) -> float:
@@ -73,68 +76,39 @@ def _table(scheduler: Any, group: Mapping[str, Any], number: int, store: Store) 
     return lambda t: rate_at(table, t)
 
 
-def _step(scheduler: Any, group: Mapping[str, Any], number: int) -> Form:
-    return lambda t: _base(group) * scheduler.gamma ** ops.floor(t / scheduler.step_size)
+def _milestones(scheduler: Any, group: Mapping[str, Any], number: int, t: Value) -> Value:
+    passed: Any = 0.0
+    for milestone, times in scheduler.milestones.items():
+        passed = ops.where(t >= float(milestone), float(times), t * 0.0) + passed
+    return _base(group) * scheduler.gamma**passed
 
 
-def _milestones(scheduler: Any, group: Mapping[str, Any], number: int) -> Form:
-    def form(t: Value) -> Value:
-        passed: Any = 0.0
-        for milestone, times in scheduler.milestones.items():
-            passed = ops.where(t >= float(milestone), float(times), t * 0.0) + passed
-        return _base(group) * scheduler.gamma**passed
-
-    return form
-
-
-def _exponential(scheduler: Any, group: Mapping[str, Any], number: int) -> Form:
-    return lambda t: _base(group) * scheduler.gamma**t
-
-
-def _constant(scheduler: Any, group: Mapping[str, Any], number: int) -> Form:
-    base = _base(group)
-    return lambda t: ops.where(t < float(scheduler.total_iters), t * 0.0 + base * scheduler.factor, base)
-
-
-def _linear(scheduler: Any, group: Mapping[str, Any], number: int) -> Form:
+def _linear(scheduler: Any, group: Mapping[str, Any], number: int, t: Value) -> Value:
     first, last = scheduler.start_factor, scheduler.end_factor
-    return lambda t: _base(group) * (first + (last - first) * ops.minimum(t / scheduler.total_iters, 1.0))
-
-
-def _polynomial(scheduler: Any, group: Mapping[str, Any], number: int) -> Form:
-    return lambda t: _base(group) * (1.0 - ops.minimum(t / scheduler.total_iters, 1.0)) ** scheduler.power
-
-
-def _cosine(scheduler: Any, group: Mapping[str, Any], number: int) -> Form:
-    """Return the cosine between the rate and its minimum, which rises again after `T_max` steps."""
-    return lambda t: _half_cosine(_base(group), scheduler.eta_min, t / scheduler.T_max)
+    return _base(group) * (first + (last - first) * ops.minimum(t / scheduler.total_iters, 1.0))
 
 
 def _half_cosine(first: float, last: float, part: Value) -> Value:
     return last + (first - last) * 0.5 * (1.0 + ops.cos(part * math.pi))
 
 
-def _restarts(scheduler: Any, group: Mapping[str, Any], number: int) -> Form:
+def _restarts(scheduler: Any, group: Mapping[str, Any], number: int, t: Value) -> Value:
     """Return half cosines of T_0, T_0 * T_mult ... steps, whose beginnings are found by comparison."""
     period, growth = scheduler.T_0, scheduler.T_mult
     if growth == 1:
-        return lambda t: _half_cosine(_base(group), scheduler.eta_min, ops.remainder(t, float(period)) / period)
-
-    def form(t: Value) -> Value:
-        begin, length = t * 0.0, t * 0.0 + period
-        for n in range(1, MAX_RESTARTS):
-            at = float(period * (growth**n - 1) // (growth - 1))
-            begin, length = (ops.where(t >= at, x, y) for x, y in ((at, begin), (float(period * growth**n), length)))
-        return _half_cosine(_base(group), scheduler.eta_min, (t - begin) / length)
-
-    return form
+        return _half_cosine(_base(group), scheduler.eta_min, ops.remainder(t, float(period)) / period)
+    begin, length = t * 0.0, t * 0.0 + period
+    for n in range(1, MAX_RESTARTS):
+        at = float(period * (growth**n - 1) // (growth - 1))
+        begin, length = (ops.where(t >= at, x, y) for x, y in ((at, begin), (float(period * growth**n), length)))
+    return _half_cosine(_base(group), scheduler.eta_min, (t - begin) / length)
 
 
 MAX_RESTARTS: Final = 32
 """Growing half cosines that a rate counts; with doubled lengths the last ends after four billion steps."""
 
 
-def _one_cycle(scheduler: Any, group: Mapping[str, Any], number: int) -> Form:
+def _one_cycle(scheduler: Any, group: Mapping[str, Any], number: int, t: Value) -> Value:
     """Return the phases of a cycle, each between two rates of the group."""
     is_line = scheduler._anneal_func_type == "linear"
 
@@ -143,34 +117,25 @@ def _one_cycle(scheduler: Any, group: Mapping[str, Any], number: int) -> Form:
         along = (t - begin) / ((float(part["end_step"]) - begin) or 1.0)
         return first + (last - first) * along if is_line else _half_cosine(first, last, along)
 
-    def form(t: Value) -> Value:
-        phases = scheduler._schedule_phases
-        begins = [0.0, *(float(part["end_step"]) for part in phases[:-1])]
-        made = phase(ops.minimum(t, float(scheduler.total_steps) - 1.0), begins[-1], phases[-1])
-        for begin, part in zip(begins[-2::-1], phases[-2::-1], strict=True):
-            made = ops.where(t <= float(part["end_step"]), phase(t, begin, part), made)
-        return made
-
-    return form
+    phases = scheduler._schedule_phases
+    begins = [0.0, *(float(part["end_step"]) for part in phases[:-1])]
+    made = phase(ops.minimum(t, float(scheduler.total_steps) - 1.0), begins[-1], phases[-1])
+    for begin, part in zip(begins[-2::-1], phases[-2::-1], strict=True):
+        made = ops.where(t <= float(part["end_step"]), phase(t, begin, part), made)
+    return made
 
 
-def _cyclic(scheduler: Any, group: Mapping[str, Any], number: int) -> Form:
+def _cyclic(scheduler: Any, group: Mapping[str, Any], number: int, t: Value) -> Value:
     """Return lines up and down between two rates, whose height may shrink by cycle or by step."""
-    if scheduler._scale_fn_custom is not None:
-        raise CompileError("scheduler=CyclicLR has a scale_fn, which is Python; give it a mode, or use schedules")
     low, high, ratio = float(scheduler.base_lrs[number]), float(scheduler.max_lrs[number]), scheduler.step_ratio
-
-    def form(t: Value) -> Value:
-        cycle = ops.floor(t / scheduler.total_size)
-        x = t / scheduler.total_size - cycle
-        height = ops.where(x <= ratio, x / ratio, (x - 1.0) / (ratio - 1.0))
-        if scheduler.mode == "triangular2":
-            height = height * 0.5**cycle
-        if scheduler.mode == "exp_range":
-            height = height * scheduler.gamma**t
-        return low + (high - low) * height
-
-    return form
+    cycle = ops.floor(t / scheduler.total_size)
+    x = t / scheduler.total_size - cycle
+    height = ops.where(x <= ratio, x / ratio, (x - 1.0) / (ratio - 1.0))
+    if scheduler.mode == "triangular2":
+        height = height * 0.5**cycle
+    if scheduler.mode == "exp_range":
+        height = height * scheduler.gamma**t
+    return low + (high - low) * height
 
 
 def _sequence(scheduler: Any, group: Mapping[str, Any], number: int, store: Store) -> Form:
@@ -230,19 +195,21 @@ FACTORS: Final = {
 }
 """Schedulers that multiply the rate, so that several of them can be chained."""
 
-FORMS: Final[dict[str, Callable[[Any, Mapping[str, Any], int], Form]]] = {
-    "StepLR": _step,
+FORMS: Final[dict[str, Callable[[Any, Mapping[str, Any], int, Value], Value]]] = {
+    "StepLR": lambda by, group, _, t: _base(group) * by.gamma ** ops.floor(t / by.step_size),
     "MultiStepLR": _milestones,
-    "ExponentialLR": _exponential,
-    "ConstantLR": _constant,
+    "ExponentialLR": lambda by, group, _, t: _base(group) * by.gamma**t,
+    "ConstantLR": lambda by, group, _, t: ops.where(
+        t < float(by.total_iters), t * 0.0 + _base(group) * by.factor, _base(group)
+    ),
     "LinearLR": _linear,
-    "PolynomialLR": _polynomial,
-    "CosineAnnealingLR": _cosine,
+    "PolynomialLR": lambda by, group, _, t: _base(group) * (1.0 - ops.minimum(t / by.total_iters, 1.0)) ** by.power,
+    "CosineAnnealingLR": lambda by, group, _, t: _half_cosine(_base(group), by.eta_min, t / by.T_max),
     "CosineAnnealingWarmRestarts": _restarts,
     "OneCycleLR": _one_cycle,
     "CyclicLR": _cyclic,
 }
-"""The function that converts each class of torch.optim.lr_scheduler for a parameter group."""
+"""The rate of a parameter group, by its number, after a number of steps of each class of torch.optim.lr_scheduler."""
 
 PARTS: Final = {"SequentialLR": _sequence, "ChainedScheduler": _chain}
 """The functions that convert schedulers made of others."""

@@ -103,11 +103,7 @@ def integer_conv2d_scratch(
     return [x, w, sums, *conv.conv2d_scratch(x, w, stride, padding, groups, sums)]
 
 
-def integer_conv2d_operations(w: TensorType, out: TensorType) -> int:
-    return 2 * prod(out.static_shape) * prod(w.static_shape[:3])
-
-
-@kernel(scratch=integer_conv2d_scratch, rows=first_operand, operations=integer_conv2d_operations)
+@kernel(scratch=integer_conv2d_scratch, rows=first_operand, operations=conv.conv2d_operations)
 def integer_conv2d(
     x: Array,
     w: Array,
