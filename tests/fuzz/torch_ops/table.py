@@ -24,6 +24,12 @@ NOT_COMPARED = (
         ("nonzero", "unique"),
         "the number of rows in PyTorch is data; tests/operators/test_order.py compares them",
     )
+    | dict.fromkeys(
+        ("integer_conv2d", "integer_matmul", "quantize_linear", "dequantize_linear", "requantize"),
+        "PyTorch has no such codes; tests/native/integers compares them with tests/oracles/integers.py",
+    )
+    | {"cached_attention": "PyTorch has none; tests/control/test_cached_attention.py compares it with attention"}
+    | {"dequantize": "PyTorch has none; tests/language/test_gguf.py compares it with the numbers of a file"}
     | {"deform_conv2d": "PyTorch has none; tests/operators/test_resize.py compares it with loops"}
 )
 """Operators whose values are left to another test, with the reason; the updates have no gradient."""
