@@ -117,11 +117,11 @@ def _compared(
     inputs = {name: array.shape for name, array in given.items() if name not in known}
     rows = _rows(model, wanted)
     program, sizes = _imported(model, inputs, known, rows, symbolic)
+    strings = program.strings_of_model  # the exported file has their codes
     if again:
         program = _again(program)
     run = prograd.Run(program.compile(**sizes), engine=engine)  # type: ignore[arg-type]
     fed = run.entries["predict"].feeds
-    strings = program.strings_of_model
     feeds = {_own(name): _carried(array, strings) for name, array in given.items() if _own(name) in fed}
     results = run.step(feeds, entry="predict")
     for name, count in rows.items():
