@@ -171,6 +171,14 @@ def op_ids_are_unique(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[
         seen.add(id)
 
 
+def lines_are_in_the_table(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
+    """The user's line of every op is in the table of the program."""
+    count = len(program.desc.locations)
+    for i, op in enumerate(block.ops):
+        if op.location > count:
+            yield f"{_op(block, i)} has line {op.location} of {count}"
+
+
 def random_streams_are_separate(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
     """Within a block ops of one random stream draw the same numbers: they have the same type."""
     types: dict[int, str] = {}
@@ -323,6 +331,7 @@ BLOCK_RULES: tuple[BlockRule, ...] = (
     tensors_are_defined_before_use,
     tensors_have_sizes,
     op_ids_are_unique,
+    lines_are_in_the_table,
     random_streams_are_separate,
     operators_take_their_sub_blocks,
     ops_inside_ops_have_no_effects,

@@ -139,6 +139,12 @@ BROKEN: list[tuple[str, Change, str, str]] = [
         "within a block ops of one random stream draw the same numbers: they have the same type",
     ),
     (
+        "a line that is not in the table",
+        lambda p, b: setattr(op_of(b, "exp"), "location", 255),
+        "block 0: op 2 (exp) has line 255 of 3",
+        "the user's line of every op is in the table of the program",
+    ),
+    (
         "a parameter that lasts an epoch",
         lambda p, b: setattr(p.states[3], "lifespan", pb.LIFESPAN_EPOCH),
         "the parameter 'w' lasts an epoch",
