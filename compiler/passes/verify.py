@@ -172,7 +172,7 @@ def op_ids_are_unique(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[
 
 
 def lines_are_in_the_table(program: BlockAnalyses, block: BlockAnalysis) -> Iterator[str]:
-    """The user's line of every op is in the table of the program."""
+    """Every op has a line of the program's table, or none."""
     count = len(program.desc.locations)
     for i, op in enumerate(block.ops):
         if op.location > count:

@@ -142,7 +142,7 @@ BROKEN: list[tuple[str, Change, str, str]] = [
         "a line that is not in the table",
         lambda p, b: setattr(op_of(b, "exp"), "location", 255),
         "block 0: op 2 (exp) has line 255 of 3",
-        "the user's line of every op is in the table of the program",
+        "every op has a line of the program's table, or none",
     ),
     (
         "a parameter that lasts an epoch",
