@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import numpy as np
 
 from compiler.errors import CompileError
+from compiler.exporters.gguf_read_back import first_and_last, has_prefix, require_architecture, require_tokenizer
 from compiler.exporters.merged_states import merged_states, plain_states
 from compiler.frontends.language_models.config import Architecture, architecture_of
 from compiler.frontends.language_models.gguf_model import read_model
@@ -27,7 +28,7 @@ from prograd_proto import program_pb2 as pb
 from runtime.conversion import converted
 from runtime.errors import ExecutionError
 from runtime.files.output import write_output
-from runtime.language.gguf import ARRAY, KINDS, MAGIC, SCALARS, STRING, is_gguf
+from runtime.language.gguf import ARRAY, KINDS, MAGIC, SCALARS, STRING, GgufFile, GgufTensor, is_gguf
 from runtime.language.gguf_tokenizer import BYTE, CONTROL, NORMAL, OWN, SPLITS, UNKNOWN, UNUSED
 from runtime.language.model import language_model, read_files
 
@@ -75,9 +76,18 @@ def write_gguf(program: pb.ProgramDesc, arrays: Mapping[str, Any], beside: Path,
         except ExecutionError as error:
             raise CompileError(str(error)) from None
     tensors = _tensors(program, arrays, made, weights)
+    if not is_gguf(source):
+        require_architecture(made, _read_back(source, values, tensors))
     values["general.alignment"] = U32, 0, ALIGNMENT
     write_output(path, lambda stream: _write(stream, values, tensors), force=force)
     return len(tensors)
+
+
+def _read_back(source: Path, values: Mapping[str, Value], tensors: Mapping[str, _Tensor]) -> GgufFile:
+    """Return the header that a reader of the file will find."""
+    found = {name: GgufTensor(KINDS[NUMBERS[each.kind]], each.shape, 0, 0) for name, each in tensors.items()}
+    contents = {key: value for key, (*_, value) in values.items()}
+    return GgufFile(source, contents, {key: (kind, items) for key, (kind, items, _) in values.items()}, found)
 
 
 def _tensors(
@@ -153,6 +163,8 @@ def _tokenizer(files: Mapping[str, str], made: Architecture, source: Path) -> di
     """Return the metadata of a tokenizer; raise CompileError for one that cannot be written."""
     try:
         return _tokenizer_of(files, made, source)
+    except CompileError:
+        raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise CompileError(f"merge: {source / 'tokenizer.json'} describes no tokenizer") from None
 
@@ -171,15 +183,41 @@ def _tokenizer_of(files: Mapping[str, str], made: Architecture, source: Path) ->
             tokens[code], kinds[code] = token, own.get(code, NORMAL)
     pre = {} if model.get("byte_fallback") else {"tokenizer.ggml.pre": (STRING, 0, _split(given, source))}
     merged = _pieces(given, pairs, tokens, kinds) if model.get("byte_fallback") else _pairs(pairs)
-    begin = json.dumps((given.get("post_processor") or {}).get("single", [])).startswith('[{"SpecialToken"')
-    return {
+    special = _special(files, config, known)
+    _add_stops(special, made)
+    values = {
         "tokenizer.ggml.tokens": (ARRAY, STRING, tokens),
         **merged,
         **pre,
         "tokenizer.ggml.token_type": (ARRAY, I32, kinds),
-        "tokenizer.ggml.add_bos_token": (BOOL, 0, begin),
-        **_special(files, config, known),
+        **_around(given, special, tokens, source),
+        **special,
     }
+    require_tokenizer(given, _read_back(source, values, {}))
+    return values
+
+
+def _add_stops(special: dict[str, Value], made: Architecture) -> None:
+    """Add the codes that end a text, beside the one that tokenizer_config.json names."""
+    known = [code for key, (*_, code) in special.items() if key.endswith("eos_token_id")]
+    keys = [f"tokenizer.ggml.{word}_token_id" for word in ("eos", "eot", "eom")][len(known) :]
+    others = [code for code in dict.fromkeys(made.stops) if code not in known]
+    special |= {key: (U32, 0, code) for key, code in zip(keys, others, strict=False)}
+
+
+def _around(
+    given: Mapping[str, Any], special: Mapping[str, Value], tokens: Sequence[str], source: Path
+) -> dict[str, Value]:
+    """Return if a text gets codes before and behind it; raise CompileError for others than its first and last token."""
+    added = dict(zip(("bos", "eos"), first_and_last(given, str(source / "tokenizer.json")), strict=True))
+    for word, token in added.items():
+        *_, code = special.get(f"tokenizer.ggml.{word}_token_id", (0, 0, None))
+        if token is not None and (code is None or tokens[code] != token):
+            raise CompileError(
+                f"merge: {source / 'tokenizer.json'} adds {token!r} to a text, which is not the {word}_token of "
+                "tokenizer_config.json, and GGUF has no word for it; --layout hf writes it as it is"
+            )
+    return {f"tokenizer.ggml.add_{word}_token": (BOOL, 0, token is not None) for word, token in added.items()}
 
 
 def _pairs(pairs: list[list[str]]) -> dict[str, Value]:
@@ -196,11 +234,10 @@ def _pieces(given: Mapping[str, Any], pairs: list[list[str]], tokens: list[str],
         kinds[code] = BYTE if is_byte else UNKNOWN if token == unknown else kinds[code]
     ranks = {"".join(pair): -float(i + 1) for i, pair in reversed([*enumerate(pairs)])}
     scores = [ranks.get(token, -1e6 if len(token) == 1 else 0.0) for token in tokens]
-    prefix = "Prepend" in json.dumps(given.get("normalizer"))
     return {
         "tokenizer.ggml.model": (STRING, 0, "llama"),
         "tokenizer.ggml.scores": (ARRAY, F32, scores),
-        "tokenizer.ggml.add_space_prefix": (BOOL, 0, prefix),
+        "tokenizer.ggml.add_space_prefix": (BOOL, 0, has_prefix(given)),
     }
 
 

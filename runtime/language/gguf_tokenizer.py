@@ -98,7 +98,7 @@ class _Texts:
         return {
             "normalizer": {"type": "NFC"} if pre == "qwen2" else None,
             "pre_tokenizer": SPLITS[pre],
-            "post_processor": self._begin(False),
+            "post_processor": self._around(False),
             "decoder": {**_BYTES, "add_prefix_space": True},
             "model": _bpe(known, merges, ignore_merges=pre == "llama-bpe"),
         }
@@ -128,25 +128,30 @@ class _Texts:
         return {
             "normalizer": {"type": "Sequence", "normalizers": [*start, replace]},
             "pre_tokenizer": None,
-            "post_processor": self._begin(True),
+            "post_processor": self._around(True),
             "decoder": {"type": "Sequence", "decoders": [*back, *end]},
             "model": _bpe(known, [pair[3] for pair in pairs], unknown=unknown, byte_fallback=True, fuse_unk=True),
         }
 
-    def _begin(self, default: bool) -> Any:
-        """Return the step that puts the code of a beginning before a text."""
-        token = self._token("bos_token_id")
-        first, special = list[Any](), dict[str, Any]()
-        if token is not None and self._value("add_bos_token", default) is True:
-            first = [{"SpecialToken": {"id": token, "type_id": 0}}]
-            special = {token: {"id": token, "ids": [self.tokens.index(token)], "tokens": [token]}}
+    def _around(self, default: bool) -> Any:
+        """Return the step that puts the codes of a beginning and of an end around a text."""
+        begin = self._added("bos") if self._value("add_bos_token", default) is True else []
+        end = self._added("eos") if self._value("add_eos_token", False) is True else []
+        special = {
+            token: {"id": token, "ids": [self.tokens.index(token)], "tokens": [token]} for token in (*begin, *end)
+        }
+        first, last = ([{"SpecialToken": {"id": token, "type_id": 0}} for token in each] for each in (begin, end))
         text = [{"Sequence": {"id": each, "type_id": i}} for i, each in enumerate("AB")]
         return {
             "type": "TemplateProcessing",
-            "single": [*first, text[0]],
-            "pair": [*first, text[0], *first, text[1]],
+            "single": [*first, text[0], *last],
+            "pair": [*first, text[0], *last, *first, text[1], *last],
             "special_tokens": special,
         }
+
+    def _added(self, word: str) -> list[str]:
+        token = self._token(f"{word}_token_id")
+        return [] if token is None else [token]
 
     def _token(self, key: str) -> str | None:
         code = self._value(key, None)

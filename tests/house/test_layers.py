@@ -125,6 +125,7 @@ WEIGHTS = (
     "compiler/commands/imports/import_lm.py",
     "compiler/exporters/language_models.py",
     "compiler/exporters/gguf.py",
+    "compiler/exporters/gguf_read_back.py",
     "compiler/quantization/",
 )
 """Folders and files that read and write language models, or weights as codes."""
@@ -142,6 +143,7 @@ ARRAYS = (
     "compiler/quantization/",
     "compiler/frontends/language_models/gguf_",
     "compiler/exporters/gguf.py",
+    "compiler/exporters/gguf_read_back.py",
     "compiler/commands/models/given_feeds.py",
 )
 """Folders that may import NumPy: tensors of ONNX files are arrays, and nothing imports them before a file is needed."""

@@ -10,6 +10,9 @@ from typing import Any, Final, Literal
 from compiler.errors import CompileError
 from compiler.frontends.language_models.config_keys import ACTIVATIONS, MOST, MOST_LAYERS, Config, read_json
 
+WINDOW: Final = 4096
+"""The window of layers that have one if the config does not say it, as transformers has it for all families."""
+
 Norm = Literal["rms", "rms_from_1", "layer"]
 Activation = Literal["silu", "gelu", "gelu_tanh"]
 
@@ -148,14 +151,15 @@ def _qwen3(config: Config) -> Architecture:
 
 def _windowed_qwen(config: Config, made: Architecture) -> Architecture:
     used = config.flag("use_sliding_window", False)
-    first = config.size("max_window_layers", made.layers, least=0)
+    first = config.size("max_window_layers", 28, least=0)
     return _windowed(config, made, [used and i >= first for i in range(made.layers)])
 
 
 def _windowed(config: Config, made: Architecture, default: list[bool]) -> Architecture:
-    """Return the architecture with the windows of its layers."""
+    """Return the architecture with the windows of its layers; null is no window, and a missing key is `WINDOW`."""
     config.know("sliding_window", "layer_types")
-    window = config.size("sliding_window", most=MOST) if config.has("sliding_window") else 0
+    is_null = "sliding_window" in config.given and not config.has("sliding_window")
+    window = 0 if is_null else config.size("sliding_window", WINDOW, most=MOST)
     kinds = config.given.get("layer_types")
     local = default
     if kinds is not None:

@@ -64,8 +64,13 @@ def read_model(path: Path) -> tuple[Architecture, Weights, GgufFile]:
     if not isinstance(word, str) or word not in ARCHITECTURES:
         known = ", ".join(ARCHITECTURES)
         raise CompileError(f"{path}: general.architecture is {word!r}; there is a builder for {known}")
-    made = architecture_in(path, _config(file, word))
+    made = architecture_of_file(file)
     return made, GgufWeights(file, made), file
+
+
+def architecture_of_file(file: GgufFile) -> Architecture:
+    """Return the architecture that the header of a file describes; raise CompileError for keys that have no builder."""
+    return architecture_in(file.path, _config(file, file.values["general.architecture"]))
 
 
 def _config(file: GgufFile, word: str) -> dict[str, Any]:
@@ -79,8 +84,11 @@ def _config(file: GgufFile, word: str) -> dict[str, Any]:
     given["tie_word_embeddings"] = "output.weight" not in file.tensors
     if word in ("llama", "qwen3", "gemma3"):
         given["attention_bias"] = "blk.0.attn_output.bias" in file.tensors
+    if word == "llama":
+        given["mlp_bias"] = "blk.0.ffn_gate.bias" in file.tensors
     if word == "gemma3":
         given["query_pre_attn_scalar"] = given.get("head_dim", 256)
+        given.setdefault("sliding_window", None)
     _require_whole_heads(file, given, beside)
     return given
 
