@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from runtime.codegen.machine import INSTRUCTION_SETS, Target, target
+from runtime.codegen.machine import INSTRUCTION_SETS, Target
 from runtime.engines.native.cpu import instruction_sets, this_machine
 from runtime.errors import UsageError
 
@@ -55,24 +55,20 @@ MACHINES: Final = {
 """The machines by the name that a user gives."""
 
 
-class _Set(NamedTuple):
-    """An instruction set that no machine of the engine has."""
-
-    features: str
-    tune: str
-    vector_bytes: int
-    registers: int
-    fma: bool
-
-
 _SETS: Final = {
-    "rv64gc": _Set("+m,+a,+f,+d,+c", "sifive-u74", 8, 16, fma=True),
-    "vfpv4": _Set("+vfp4,-neon", "cortex-a7", 8, 16, fma=True),
-    "m7": _Set("+fp-armv8d16", "cortex-m7", 8, 16, fma=True),
-    "m4": _Set("+vfp4d16sp", "cortex-m4", 8, 16, fma=True),
-    "simd128": _Set("+simd128,+bulk-memory", "generic", 16, 16, fma=False),
+    each.name: each
+    for each in (
+        Target("rv64gc", "", "+m,+a,+f,+d,+c", "sifive-u74", vector_bytes=8, registers=16, fma=True),
+        Target("vfpv4", "", "+vfp4,-neon", "cortex-a7", vector_bytes=8, registers=16, fma=True),
+        Target("m7", "", "+fp-armv8d16", "cortex-m7", vector_bytes=8, registers=16, fma=True),
+        Target("m4", "", "+vfp4d16sp", "cortex-m4", vector_bytes=8, registers=16, fma=True),
+        Target("simd128", "", "+simd128,+bulk-memory", "generic", vector_bytes=16, registers=16, fma=False),
+    )
 }
-"""Sets with a fused multiply-add have the bits of `native.avx2`, the others those of `native.sse2`."""
+"""Instruction sets that no machine of the engine has.
+
+Those with a fused multiply-add have the bits of `native.avx2`, the others those of `native.sse2`.
+"""
 
 BOARD_L2_BYTES: Final = 64 << 10
 """Assumed second-level cache of a board, which has none: scratch of kernels stays small."""
@@ -95,13 +91,8 @@ def target_of(name: str, machine: Machine, instructions: str, *, is_compact: boo
     chosen = instructions or machine.sets[0]
     if chosen not in machine.sets:
         raise UsageError(f"--cpu {chosen}: {name} has {', '.join(machine.sets)}")
-    if chosen in INSTRUCTION_SETS:
-        return replace(target(chosen), triple=machine.triple, is_compact=is_compact)
-    of = _SETS[chosen]
-    found = Target(chosen, machine.triple, of.features, of.tune, of.vector_bytes, of.registers, of.fma)
-    if machine.has_files:
-        return replace(found, is_compact=is_compact)
-    return replace(found, l2_bytes=BOARD_L2_BYTES, is_compact=True)
+    found = replace((INSTRUCTION_SETS | _SETS)[chosen], triple=machine.triple, is_compact=is_compact)
+    return found if machine.has_files else replace(found, l2_bytes=BOARD_L2_BYTES, is_compact=True)
 
 
 def targets_of(name: str, machine: Machine, instructions: str, *, is_compact: bool = False) -> list[Target]:

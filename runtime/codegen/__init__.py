@@ -26,7 +26,7 @@ assemble   from a lowered block to NativeCode
 
 Files that a change touches, besides tests and pages:
 
-* an instruction set: its row of `INSTRUCTION_SETS` in machine, and its name in runtime/engines/choice.py. If
+* an instruction set: its target in `INSTRUCTION_SETS` in machine, and its name in runtime/engines/choice.py. If
   `MAX_TILE_ROWS` in kernels/matmul/plan.py has no row for its number of registers with or without FMA: that row.
 * a cost parameter: its line in costs, and in benchmarks/costs.py the function that measures it.
 * an elementary function: its file in math, with coefficients from benchmarks/minimax.py, and its rule in rules.

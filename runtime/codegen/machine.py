@@ -8,8 +8,8 @@ instruction sets with a fused multiply-add, so their bits are too.
 
 To add an instruction set:
 
-1. A row of `INSTRUCTION_SETS` in `runtime/codegen/machine.py`: NumPy's and LLVM's names of its features, and its
-   vector registers. The first set of the table that a machine has is its default.
+1. A target in `INSTRUCTION_SETS` in `runtime/codegen/machine.py`: LLVM's names of its features, and its vector
+   registers. `NUMPY_NAMES` has NumPy's names if they differ. The first set that a machine has is its default.
 2. Its name in `EngineName` and `ENGINES` in `runtime/engines/choice.py`. `tests/native/whole/test_instructions.py`
    compares the two lists.
 3. If `MAX_TILE_ROWS` in `runtime/codegen/kernels/matmul/plan.py` has no row for its number of registers with or
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from prograd_proto import program_pb2 as pb
 from runtime.errors import UsageError
@@ -49,8 +49,15 @@ MATRIX_ROWS: Final = 16
 THREAD_CLASSES: Final = (2, 4, 8, 16, 32, 64)
 """Numbers of threads among which kernels partition their work; numbers between two share the code of the larger one."""
 
-AMX_REQUIRED: Final = ("AMX_TILE", "AMX_BF16")
-"""Features that NumPy does not name, as `runtime/engines/native/amx.py` names them; `AVX_VNNI` is another."""
+NUMPY_NAMES: Final = {
+    "avx": "AVX2",
+    "fma": "FMA3",
+    "avxvnni": "AVX_VNNI",
+    "neon": "ASIMD",
+    "fp-armv8": "ASIMD",
+    "dotprod": "ASIMDDP",
+}
+"""Features by LLVM's name, where that of NumPy is not the same in capitals."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +114,12 @@ class Target:
         """True if copies of matrices of bfloat16 have neighbours of a chain in a word, which one instruction adds."""
         return self.has_pair_products and not self.has_matrix_tiles and not self.adds_pairs
 
+    @property
+    def required(self) -> list[str]:
+        """The features that CPU and system have, as NumPy names them, and `runtime/engines/native/amx.py` others."""
+        words = self.features.replace("+", "").split(",")
+        return [NUMPY_NAMES.get(word, word.upper().replace("-", "_")) for word in words]
+
     def for_program(self, program: pb.ProgramDesc) -> Target:
         """Return the target whose products of bfloat16 have the order of additions that the program names.
 
@@ -146,118 +159,36 @@ class Target:
         return self.nominal.vector_bytes // self.vector_bytes
 
 
-V3: Final = "+avx,+avx2,+f16c,+fma"
-
-V4: Final = f"{V3},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"
-V3_REQUIRED: Final = ("AVX2", "FMA3", "F16C")
-V4_REQUIRED: Final = ("AVX512F", "AVX512BW", "AVX512CD", "AVX512DQ", "AVX512VL", *V3_REQUIRED)
-VNNI: Final = f"{V4},+avx512vnni"
-VNNI_REQUIRED: Final = (*V4_REQUIRED, "AVX512VNNI")
+def _extended(base: Target, name: str, features: str, tune: str, **differences: bool) -> Target:
+    """Return an instruction set that has the features of another one too."""
+    return replace(base, name=name, features=f"{base.features},{features}", tune=tune, **differences)
 
 
-class InstructionSet(NamedTuple):
-    """A row of the table of instruction sets.
+_SSE2: Final = Target("sse2", "x86_64", "+sse2", "nehalem", vector_bytes=16, registers=16, fma=False)
+_AVX2: Final = Target("avx2", "x86_64", "+avx,+avx2,+f16c,+fma", "haswell", vector_bytes=32, registers=16, fma=True)
+_AVX_VNNI: Final = _extended(_AVX2, "avx_vnni", "+avxvnni", "alderlake", has_byte_products=True)
+_AVX512: Final = replace(
+    _extended(_AVX2, "avx512", "+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl", "skylake-avx512"),
+    vector_bytes=64,
+    registers=32,
+)
+_AVX512_VNNI: Final = _extended(_AVX512, "avx512_vnni", "+avx512vnni", "cascadelake", has_byte_products=True)
+_AVX512_BF16: Final = _extended(_AVX512_VNNI, "avx512_bf16", "+avx512bf16", "cooperlake", has_pair_products=True)
+_AMX: Final = _extended(_AVX512_BF16, "amx", "+amx-tile,+amx-bf16", "sapphirerapids", has_matrix_tiles=True)
+_AMX_INT8: Final = _extended(_AMX, "amx_int8", "+amx-int8", "sapphirerapids", has_byte_tiles=True)
+_NEON: Final = Target("neon", "aarch64", "+neon,+fp-armv8", "neoverse-n1", vector_bytes=16, registers=32, fma=True)
+_NEON_DOTPROD: Final = _extended(_NEON, "neon_dotprod", "+dotprod", "neoverse-n1", has_byte_products=True)
 
-    Attributes:
-        architecture: name of the architecture.
-        required: features of CPU and system, as NumPy names them.
-        features: the same, as LLVM names them.
-        tune: a CPU of this kind, as LLVM names it.
-        vector_bytes: size of a vector register.
-        registers: number of vector registers.
-        fma: True if a multiply-add is one instruction that rounds once.
-        has_pair_products: True if an instruction adds the products of two pairs of bfloat16.
-        has_matrix_tiles: True if products of bfloat16 use the tiles of AMX.
-        has_byte_products: True if an instruction adds the products of four pairs of bytes.
-        has_byte_tiles: True if products of bytes use the tiles of AMX.
-    """
+_BEST_FIRST: Final = (
+    *(_AMX_INT8, _AMX, _AVX512_BF16, _AVX512_VNNI, _AVX512, _AVX_VNNI, _AVX2, _SSE2),
+    *(_NEON_DOTPROD, _NEON),
+)
 
-    architecture: str
-    required: tuple[str, ...]
-    features: str
-    tune: str
-    vector_bytes: int
-    registers: int
-    fma: bool
-    has_pair_products: bool = False
-    has_matrix_tiles: bool = False
-    has_byte_products: bool = False
-    has_byte_tiles: bool = False
+INSTRUCTION_SETS: Final = {each.name: each for each in _BEST_FIRST}
+"""The instruction sets by name, the best of an architecture first, with the triple of no system.
 
-
-INSTRUCTION_SETS: Final = {
-    "amx_int8": InstructionSet(
-        "x86_64",
-        (*VNNI_REQUIRED, "AVX512BF16", *AMX_REQUIRED, "AMX_INT8"),
-        f"{VNNI},+avx512bf16,+amx-tile,+amx-bf16,+amx-int8",
-        "sapphirerapids",
-        vector_bytes=64,
-        registers=32,
-        fma=True,
-        has_pair_products=True,
-        has_matrix_tiles=True,
-        has_byte_products=True,
-        has_byte_tiles=True,
-    ),
-    "amx": InstructionSet(
-        "x86_64",
-        (*VNNI_REQUIRED, "AVX512BF16", *AMX_REQUIRED),
-        f"{VNNI},+avx512bf16,+amx-tile,+amx-bf16",
-        "sapphirerapids",
-        vector_bytes=64,
-        registers=32,
-        fma=True,
-        has_pair_products=True,
-        has_matrix_tiles=True,
-        has_byte_products=True,
-    ),
-    "avx512_bf16": InstructionSet(
-        "x86_64",
-        (*VNNI_REQUIRED, "AVX512BF16"),
-        f"{VNNI},+avx512bf16",
-        "cooperlake",
-        vector_bytes=64,
-        registers=32,
-        fma=True,
-        has_pair_products=True,
-        has_byte_products=True,
-    ),
-    "avx512_vnni": InstructionSet(
-        "x86_64",
-        VNNI_REQUIRED,
-        VNNI,
-        "cascadelake",
-        vector_bytes=64,
-        registers=32,
-        fma=True,
-        has_byte_products=True,
-    ),
-    "avx512": InstructionSet("x86_64", V4_REQUIRED, V4, "skylake-avx512", vector_bytes=64, registers=32, fma=True),
-    "avx_vnni": InstructionSet(
-        "x86_64",
-        (*V3_REQUIRED, "AVX_VNNI"),
-        f"{V3},+avxvnni",
-        "alderlake",
-        vector_bytes=32,
-        registers=16,
-        fma=True,
-        has_byte_products=True,
-    ),
-    "avx2": InstructionSet("x86_64", V3_REQUIRED, V3, "haswell", vector_bytes=32, registers=16, fma=True),
-    "sse2": InstructionSet("x86_64", ("SSE2",), "+sse2", "nehalem", vector_bytes=16, registers=16, fma=False),
-    "neon_dotprod": InstructionSet(
-        "aarch64",
-        ("ASIMD", "ASIMDDP"),
-        "+neon,+fp-armv8,+dotprod",
-        "neoverse-n1",
-        vector_bytes=16,
-        registers=32,
-        fma=True,
-        has_byte_products=True,
-    ),
-    "neon": InstructionSet("aarch64", ("ASIMD",), "+neon,+fp-armv8", "neoverse-n1", 16, registers=32, fma=True),
-}
-"""The instruction sets by name, the best of an architecture first. `runtime/engines/choice.py` lists the names too."""
+`runtime/engines/choice.py` lists the names too.
+"""
 
 
 LLVM_SYSTEMS: Final = {
@@ -276,20 +207,7 @@ def target(name: str, system: str = sys.platform) -> Target:
     if name not in INSTRUCTION_SETS:
         raise UsageError(f"there is no instruction set {name!r}; there are {', '.join(INSTRUCTION_SETS)}")
     found = INSTRUCTION_SETS[name]
-    triple = f"{found.architecture}-{LLVM_SYSTEMS.get(system, LLVM_SYSTEMS['linux'])}"
-    return Target(
-        name,
-        triple,
-        found.features,
-        found.tune,
-        found.vector_bytes,
-        found.registers,
-        found.fma,
-        found.has_pair_products,
-        found.has_matrix_tiles,
-        found.has_byte_products,
-        found.has_byte_tiles,
-    )
+    return replace(found, triple=f"{found.triple}-{LLVM_SYSTEMS.get(system, LLVM_SYSTEMS['linux'])}")
 
 
 NOMINAL_TARGET: Final = target("avx512_bf16")

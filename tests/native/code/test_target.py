@@ -59,3 +59,12 @@ def test_caches_are_read_where_linux_tells_them_and_are_ordinary_elsewhere(tmp_p
     (tmp_path / "index9").mkdir()
     assert caches(tmp_path) == {"l2_bytes": 2 << 20}
     assert caches(tmp_path / "none") == {}
+
+
+def test_code_has_no_instruction_that_was_not_asked_for():
+    wide = ["AVX512F", "AVX512BW", "AVX512CD", "AVX512DQ", "AVX512VL", "AVX512VNNI", "AVX512BF16"]
+    required = ["AVX2", "AVX2", "F16C", "FMA3", *wide, "AMX_TILE", "AMX_BF16", "AMX_INT8"]
+    assert INSTRUCTION_SETS["amx_int8"].required == required
+    assert INSTRUCTION_SETS["avx_vnni"].required == [*required[:4], "AVX_VNNI"]
+    assert INSTRUCTION_SETS["sse2"].required == ["SSE2"]
+    assert INSTRUCTION_SETS["neon_dotprod"].required == ["ASIMD", "ASIMD", "ASIMDDP"]
