@@ -55,17 +55,16 @@ class Tile(NamedTuple):
     """The operands of a tile.
 
     Attributes:
-        f: the function that the tile is written into.
         left: address of the left operand.
         rows: the offset of each row from that address, in elements.
         right: address of the right operand.
         vectors: the vectors of a row of the right operand.
-        vector: their type.
+        vector: their type. Integers are words of `kernels.integers.words`; the left operand consists of the elements
+            of words then.
         depth: the loops of the depth, the innermost last.
         asks: prefetches along the innermost loop.
     """
 
-    f: Function
     left: Value
     rows: Sequence[int]
     right: Value
@@ -73,3 +72,23 @@ class Tile(NamedTuple):
     vector: Type
     depth: Sequence[DepthLoop]
     asks: Sequence[Prefetch] = ()
+
+    @classmethod
+    def of(
+        cls,
+        left: Value,
+        rows: Sequence[int],
+        right: Value,
+        columns: int,
+        vector: Type,
+        depth: Sequence[DepthLoop],
+        asks: Sequence[Prefetch] = (),
+    ) -> Tile:
+        """Return the operands of a tile whose rows of the right operand are contiguous."""
+        vectors = [PanelVector(j, min(vector.lanes, columns - j)) for j in range(0, columns, vector.lanes)]
+        return cls(left, rows, right, vectors, vector, depth, asks)
+
+    @property
+    def f(self) -> Function:
+        """The function that the tile is written into."""
+        return self.left.function

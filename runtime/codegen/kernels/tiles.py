@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from runtime.codegen.ir import Function, Index, Type, Value
+from runtime.codegen.ir import Function, Index, Value
 from runtime.codegen.ir.words import minimum, where
 from runtime.codegen.kernels import matrix_tiles, pair_chains
-from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS, DepthLoop, PairForm, PanelVector, Prefetch, Tile
+from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS, DepthLoop, PairForm, Prefetch, Tile
 from runtime.codegen.kernels.integers.words import multiply_add, word_at
 from runtime.codegen.kernels.pair_products import (
     added_by_instruction,
@@ -40,39 +40,17 @@ def prefetching(f: Function, at: Value, each: int) -> Prefetch:
     return ask
 
 
-def tile(
-    f: Function,
-    left: Value,
-    rows: Sequence[int],
-    right: Value,
-    columns: int,
-    vector: Type,
-    depth: Sequence[DepthLoop],
-    asks: Sequence[Prefetch] = (),
-    sums: list[Value] | None = None,
-    indices: Sequence[PanelVector] = (),
-    *,
-    pairs: PairForm | None = None,
-) -> list[Value]:
+def tile(operands: Tile, sums: list[Value] | None = None, *, pairs: PairForm | None = None) -> list[Value]:
     """Return the sums of products of a tile: the vectors of the first row, then those of the next rows.
 
     Args:
-        f: the function that the tile is written into.
-        left: the address of the left operand.
-        rows: the offset of each row from that address, in elements.
-        right: the address of the right operand, whose rows are contiguous.
-        columns: the number of columns of the right operand.
-        vector: the type of vectors of the right operand. Integers are words of `kernels.integers.words`; the left
-            operand consists of the elements of words then.
-        depth: the loops of the depth, the innermost last.
-        asks: prefetches along the innermost loop.
+        operands: the tile.
         sums: values to which products are added; 0 unless given.
-        indices: the vectors of a row of the right operand, if they are not contiguous.
         pairs: the form of elements that are pairs of bfloat16, which are added in groups, or in order if the target
             adds pairs; see `kernels.pair_products`.
     """
-    operands = Tile(f, left, rows, right, indices or _vectors(columns, vector), vector, depth, asks)
-    sums = sums or [f.constant(vector, 0)] * (len(rows) * len(operands.vectors))
+    f, left, right, depth = operands.f, operands.left, operands.right, operands.depth
+    sums = sums or [f.constant(operands.vector, 0)] * (len(operands.rows) * len(operands.vectors))
     if pairs is not None:
         if depth[-1].iterations == 0:
             return sums
@@ -84,29 +62,12 @@ def tile(
     return _nested(_Step(operands), sums, left, right, depth)
 
 
-def rows_of_tile(
-    f: Function,
-    left: Value,
-    rows: Sequence[int],
-    right: Value,
-    columns: int,
-    vector: Type,
-    depth: Sequence[DepthLoop],
-    asks: Sequence[Prefetch] = (),
-    *,
-    pairs: PairForm | None = None,
-) -> Iterator[list[Value]]:
+def rows_of_tile(operands: Tile, *, pairs: PairForm | None = None) -> Iterator[list[Value]]:
     """Yield the sums of `tile` row by row; see `matrix_tiles.rows_of_words` for when those of AMX are loaded."""
-    if pairs is not None and depth[-1].iterations != 0 and f.target.has_matrix_tiles:
-        yield from matrix_tiles.rows_of_words(
-            Tile(f, left, rows, right, _vectors(columns, vector), vector, depth, asks)
-        )
+    if pairs is not None and operands.depth[-1].iterations != 0 and operands.f.target.has_matrix_tiles:
+        yield from matrix_tiles.rows_of_words(operands)
         return
-    yield from lines(tile(f, left, rows, right, columns, vector, depth, asks, pairs=pairs), len(rows))
-
-
-def _vectors(columns: int, vector: Type) -> list[PanelVector]:
-    return [PanelVector(j, min(vector.lanes, columns - j)) for j in range(0, columns, vector.lanes)]
+    yield from lines(tile(operands, pairs=pairs), len(operands.rows))
 
 
 def _tile_of_ordered_pairs(tile: Tile, sums: Sequence[Value], *, is_widened: bool) -> list[Value]:
@@ -120,26 +81,17 @@ def _tile_of_ordered_pairs(tile: Tile, sums: Sequence[Value], *, is_widened: boo
     return flushed(tile.f, list(sums), lambda before, _: added(step, before), lambda before, _: added(slow, before))
 
 
-def prepared_tile(
-    f: Function,
-    left: Value,
-    rows: Sequence[int],
-    right: Value,
-    columns: int,
-    vector: Type,
-    depth: DepthLoop,
-    asks: Sequence[Prefetch] = (),
-    *,
-    of_pairs: bool,
-) -> Iterator[list[Value]]:
+def prepared_tile(operands: Tile, *, of_pairs: bool) -> Iterator[list[Value]]:
     """Yield the sums of `rows_of_tile` for pairs in the form that the target prefers; the depth is one loop of rows.
 
-    A pair has `pair_chains.elements_of_pair` rows, and `depth` has the distances of rows.
+    A pair has `pair_chains.elements_of_pair` rows, and the depth has the distances of rows.
     """
-    target, each = f.target, pair_chains.elements_of_pair(f.target) if of_pairs else 1
+    if not of_pairs:
+        return rows_of_tile(operands)
+    target, [depth] = operands.f.target, operands.depth
+    each = pair_chains.elements_of_pair(target)
     loops = [depth._replace(left=depth.left * each, right=depth.right * each)]
-    pairs = PairForm(target.widens_pairs, target.chains_pairs) if of_pairs else None
-    return rows_of_tile(f, left, rows, right, columns, vector, loops, asks, pairs=pairs)
+    return rows_of_tile(operands._replace(depth=loops), pairs=PairForm(target.widens_pairs, target.chains_pairs))
 
 
 def store_rows(sums: Iterable[list[Value]], to: Value, row: Index) -> None:

@@ -240,7 +240,7 @@ def test_every_tile_stays_in_registers_and_calls_nothing(name):
         f = module.function("tile", [pointer(FLOAT32)] * 3)
         a, b, c = f.arguments
         vector, width = FLOAT32.of(of.lanes()), vectors * of.lanes()
-        sums = tile(f, Matrix(a, MAX_CHAIN_DEPTH + of.lanes()), Matrix(b, width), rows, width, vector, MAX_CHAIN_DEPTH)
+        sums = tile(Matrix(a, MAX_CHAIN_DEPTH + of.lanes()), Matrix(b, width), rows, width, vector, MAX_CHAIN_DEPTH)
         for i, row in enumerate(sums):
             for j, x in enumerate(row):
                 f.store(x, c, i * width + j * of.lanes())
@@ -261,7 +261,7 @@ def test_two_chains_of_combined_pairs_stay_in_registers(vectors, rows):
     f = module.function("tile", [pointer(FLOAT32)] * 3)
     a, b, c = f.arguments
     vector, pairs = FLOAT32.of(of.lanes()), 4 * GROUP_PAIRS
-    sums = tile(f, Matrix(a, pairs), Matrix(b, width), rows, width, vector, pairs, pairs=PairForm(is_chained=True))
+    sums = tile(Matrix(a, pairs), Matrix(b, width), rows, width, vector, pairs, pairs=PairForm(is_chained=True))
     for i, x in enumerate(x for row in sums for x in row):
         f.store(x, c, i * of.lanes())
     f.end()

@@ -32,7 +32,7 @@ def module_of(of: Target, m: int, k: int, n: int, element: Type = INT16) -> Modu
     elements = 32 // element.bits
     depth = [DepthLoop(k // elements, elements, n)]
     rows, vectors = [i * k for i in range(m)], [PanelVector(j, lanes) for j in range(0, n, lanes)]
-    operands = Tile(f, f.arguments[0], rows, f.arguments[1], vectors, INT32.of(lanes), depth, ())
+    operands = Tile(f.arguments[0], rows, f.arguments[1], vectors, INT32.of(lanes), depth)
     factor, zero = f.constant(FLOAT32.of(lanes), FACTOR), f.constant(UINT8.of(lanes), ZERO)
     sums = rows_of_sums(operands, None, in_matrix_tiles=of.has_byte_tiles)
     for i, x in enumerate(chain.from_iterable(sums)):

@@ -15,7 +15,7 @@ from native.mixed.test_contract import KINDS, numbers
 
 from runtime.codegen.elf import read_object
 from runtime.codegen.ir import FLOAT32, Module, pointer
-from runtime.codegen.kernels.depth import DepthLoop, PairForm
+from runtime.codegen.kernels.depth import DepthLoop, PairForm, Tile
 from runtime.codegen.kernels.tiles import tile
 from runtime.codegen.machine import target
 from runtime.engines.native import jit
@@ -96,7 +96,7 @@ def test_a_tile_of_neon_has_the_bits_of_the_contract(
     f = module.function("tile", [pointer(FLOAT32)] * 3)
     rows, step = ([*range(m)], m) if by_steps else ([i * across for i in range(m)], 1)
     depth, vector = [DepthLoop(k // 2, step * each, n * each)], FLOAT32.of(lanes)
-    sums = tile(f, f.arguments[0], rows, f.arguments[1], n, vector, depth, pairs=PairForm(is_widened))
+    sums = tile(Tile.of(f.arguments[0], rows, f.arguments[1], n, vector, depth), pairs=PairForm(is_widened))
     for i, x in enumerate(sums):
         f.store(x, f.arguments[2], i * lanes)
     f.end()

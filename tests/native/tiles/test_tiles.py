@@ -21,7 +21,7 @@ import prograd
 from prograd import Program, ops
 from prograd_proto.dtypes import DTypeName
 from runtime.codegen.ir import FLOAT32, Module, pointer
-from runtime.codegen.kernels.depth import DepthLoop, PairForm
+from runtime.codegen.kernels.depth import DepthLoop, PairForm, Tile
 from runtime.codegen.kernels.matmul import plan_product
 from runtime.codegen.kernels.tiles import tile
 from runtime.codegen.machine import target
@@ -146,7 +146,7 @@ def test_a_function_releases_the_registers_once_and_describes_them_again_after_a
     [at] = f.arguments
     for rows in (32, 32, 20):
         offsets = [row * 16 for row in range(rows)]
-        tile(f, at, offsets, at, 32, FLOAT32.of(16), [DepthLoop(16, 1, 32)], pairs=PairForm())
+        tile(Tile.of(at, offsets, at, 32, FLOAT32.of(16), [DepthLoop(16, 1, 32)]), pairs=PairForm())
     f.call("other")
     f.end()
     before, text = module.text.split("void @tiles(")

@@ -254,13 +254,13 @@ class Products:
         vector, pairs = self.vector, PairForm() if self.heads.of_pairs else None
         if most <= MAX_CHAIN_DEPTH:
             is_known = isinstance(depth, int)
-            return tile(f, left, right, rows, columns, vector, depth, has_whole_block=is_known, pairs=pairs)
+            return tile(left, right, rows, columns, vector, depth, has_whole_block=is_known, pairs=pairs)
         across = -(-columns // self.heads.lanes)
         loop = f.loop(0, depth, MAX_CHAIN_DEPTH, [f.constant(vector, 0)] * (rows * across))
         for p, totals in loop:
             part = minimum(f.index(depth) - p, MAX_CHAIN_DEPTH)
             a, b = left.moved(0, p), right.moved(p, 0)
-            sums = tile(f, a, b, rows, columns, vector, part, has_whole_block=False, pairs=pairs)
+            sums = tile(a, b, rows, columns, vector, part, has_whole_block=False, pairs=pairs)
             loop.carry([x + y for x, y in zip(totals, (x for row in sums for x in row), strict=True)])
         return lines(loop.results, rows)
 

@@ -19,7 +19,7 @@ from runtime.codegen.kernels.conv.borders import Images
 from runtime.codegen.kernels.conv.depthwise import Depthwise
 from runtime.codegen.kernels.conv.plan import MAX_CHAIN_DEPTH, WANTED_ITEMS, ConvShape
 from runtime.codegen.kernels.copies import copied, zeros
-from runtime.codegen.kernels.depth import DepthLoop
+from runtime.codegen.kernels.depth import DepthLoop, Tile
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.matmul.plan import tile_shape
@@ -268,7 +268,7 @@ class _Emission:
         for first in starts(f, count, size):
             at = left + f.index(first) * deep
             asks = [prefetching(f, at + size * deep, size)]
-            sums = tile(f, at, rows, panel.right.at, panel.columns, self.plan.vector, depth, asks)
+            sums = tile(Tile.of(at, rows, panel.right.at, panel.columns, self.plan.vector, depth, asks))
             for i, line in enumerate(lines(sums, size)):
                 for v, x in enumerate(line):
                     tail = min(lanes, panel.columns - v * lanes)

@@ -16,7 +16,7 @@ from runtime.codegen.ir.words import maximum, minimum, where
 from runtime.codegen.kernels.conv.axes import Axis, AxisPhase
 from runtime.codegen.kernels.conv.borders import Border, Images, bordered, first_operand, onward
 from runtime.codegen.kernels.conv.plan import ConvPlan, ConvShape, ConvTile
-from runtime.codegen.kernels.depth import DepthLoop, PairForm, Prefetch
+from runtime.codegen.kernels.depth import DepthLoop, PairForm, Prefetch, Tile
 from runtime.codegen.kernels.matmul import Matrix, Operand, PairedMatrix
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.matmul.plan import shares
@@ -330,9 +330,8 @@ class _Tiles:
         self, left: Value, offsets: list[int], right: Value, loops: list[DepthLoop], asks: list[Prefetch]
     ) -> Iterator[list[Value]]:
         pairs = PairForm(self.plan.is_widened, self.plan.is_chained) if self.shape.of_pairs else None
-        return rows_of_tile(
-            self.f, left, offsets, right, self.columns, self.convolution.vector, loops, asks, pairs=pairs
-        )
+        operands = Tile.of(left, offsets, right, self.columns, self.convolution.vector, loops, asks)
+        return rows_of_tile(operands, pairs=pairs)
 
     def _ahead(self, left: Value, offsets: list[int]) -> list[Prefetch]:
         """Return prefetches of the next tile's pixels, if they follow in memory.

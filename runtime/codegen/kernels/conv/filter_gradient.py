@@ -19,7 +19,7 @@ from runtime.codegen.ir.words import maximum, minimum
 from runtime.codegen.kernels.conv.borders import Images, bordered
 from runtime.codegen.kernels.conv.filter_plan import FilterAxis, FilterGradient
 from runtime.codegen.kernels.copies import copied
-from runtime.codegen.kernels.depth import DepthLoop, PairForm
+from runtime.codegen.kernels.depth import DepthLoop, PairForm, Tile
 from runtime.codegen.kernels.matmul import in_shares, in_tiles
 from runtime.codegen.kernels.matmul.plan import shares
 from runtime.codegen.kernels.pair_chains import pair_of_row
@@ -228,7 +228,7 @@ class _Emission:
             for i in range(len(offsets)):
                 f.prefetch(pixel, i * row)
             pairs = PairForm(self.elements > 1, self.is_chained) if shape.of_pairs else None
-            sums = rows_of_tile(f, left, offsets, panel, columns, self.vector, depth, pairs=pairs)
+            sums = rows_of_tile(Tile.of(left, offsets, panel, columns, self.vector, depth), pairs=pairs)
             add_rows(sums, pixel, row, columns, is_first)
 
     def _rows(

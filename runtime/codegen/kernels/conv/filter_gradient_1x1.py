@@ -19,7 +19,7 @@ from runtime.codegen.kernels.conv.borders import first_operand, from_channel, on
 from runtime.codegen.kernels.conv.filter_plan import BLOCK_PIXELS, FilterGradient, equal_ranges
 from runtime.codegen.kernels.conv.plan import WANTED_ITEMS
 from runtime.codegen.kernels.copies import copied
-from runtime.codegen.kernels.depth import DepthLoop, Prefetch
+from runtime.codegen.kernels.depth import DepthLoop, Prefetch, Tile
 from runtime.codegen.kernels.matmul.plan import shares
 from runtime.codegen.kernels.pair_chains import chain_columns, elements_of_pair, row_of_pair
 from runtime.codegen.kernels.pair_products import GROUP_PAIRS, copied_pairs
@@ -224,15 +224,15 @@ class FilterGradient1x1:
             context.thread_scratch(0, shape.element),
             context.thread_scratch(1, shape.element) + panel * self.panel,
         )
-        depth = DepthLoop(count * self.columns, shape.pixel, shape.width)
+        depth = [DepthLoop(count * self.columns, shape.pixel, shape.width)]
         start, before = 0, panel * self.tiles
         for size, many in shares(self.own_deep, shape.most):
             for own in f.range(start, start + size * many, size):
                 c = f.index(own) + deep if self.deep_ranges > 1 else own
                 pixel = to + (f.index(c) * shape.wide + panel * shape.width)
                 ahead = self._ahead(context, line, before + (f.index(c) - start) // size)
-                rows, of_pairs = [*range(size)], shape.of_pairs
-                sums = prepared_tile(f, pixels + c, rows, right, columns, self.vector, depth, ahead, of_pairs=of_pairs)
+                operands = Tile.of(pixels + c, [*range(size)], right, columns, self.vector, depth, ahead)
+                sums = prepared_tile(operands, of_pairs=shape.of_pairs)
                 add_rows(sums, pixel, shape.wide, columns, is_first)
             start, before = start + size * many, before + many
 

@@ -16,7 +16,7 @@ from runtime.codegen.ir.words import maximum, minimum
 from runtime.codegen.kernels.conv.axes import Axis, AxisPhase
 from runtime.codegen.kernels.conv.plan import MAX_CHAIN_DEPTH, WANTED_ITEMS, ConvShape, packed_filter_cycles
 from runtime.codegen.kernels.copies import copied, zeros
-from runtime.codegen.kernels.depth import DepthLoop
+from runtime.codegen.kernels.depth import DepthLoop, Tile
 from runtime.codegen.kernels.matmul import Matrix, in_tiles
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.matmul.plan import tile_cycles, tile_shape
@@ -186,7 +186,8 @@ class Folded:
             count = min(self.width, self.pixel - j)
             for pixel, size in self._pixels(f):
                 to = context.thread_scratch(0, self.element) + ((f.index(pixel) + self.margin) * self.pixel + j)
-                sums = tile(f, left + f.index(pixel) * shape.deep, rows[:size], right + j, count, self.vector, depth)
+                at = left + f.index(pixel) * shape.deep
+                sums = tile(Tile.of(at, rows[:size], right + j, count, self.vector, depth))
                 for i, vectors in enumerate(lines(sums, size)):
                     for v, x in enumerate(vectors):
                         at = i * self.pixel + v * lanes

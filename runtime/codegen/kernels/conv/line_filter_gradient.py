@@ -16,7 +16,7 @@ from runtime.codegen.kernels.conv.borders import Border, Images, bordered
 from runtime.codegen.kernels.conv.filter_plan import FilterGradient
 from runtime.codegen.kernels.conv.plan import WANTED_ITEMS
 from runtime.codegen.kernels.copies import copied, zeros
-from runtime.codegen.kernels.depth import DepthLoop
+from runtime.codegen.kernels.depth import DepthLoop, Tile
 from runtime.codegen.kernels.matmul import in_shares
 from runtime.codegen.kernels.matmul.plan import shares, tile_cycles, tile_shape
 from runtime.codegen.kernels.split import part_of
@@ -137,7 +137,7 @@ class LineFilterGradient:
             for j in range(0, self.line, self.width):
                 there, count = to + (pixel * self.line + j), min(self.width, self.line - j)
                 offsets = [far for far, _ in rows_of_tile]
-                sums = tile(f, left, offsets, right + j, count, self.vector, depth)
+                sums = tile(Tile.of(left, offsets, right + j, count, self.vector, depth))
                 for (_, i), vectors in zip(rows_of_tile, lines(sums, len(offsets)), strict=True):
                     for v, x in enumerate(vectors):
                         far = i * self.line + v * shape.lanes

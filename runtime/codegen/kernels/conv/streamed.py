@@ -20,7 +20,7 @@ from runtime.codegen.kernels.conv.borders import Images
 from runtime.codegen.kernels.conv.correlation import Correlation
 from runtime.codegen.kernels.conv.plan import WANTED_ITEMS, ConvShape, plan_convolution
 from runtime.codegen.kernels.copies import zeros
-from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch
+from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, Tile
 from runtime.codegen.kernels.matmul.plan import shares, tile_cycles, tile_shape
 from runtime.codegen.kernels.split import part_of
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
@@ -147,7 +147,7 @@ class Streamed:
                     before = self._loaded(f, to, pixels, columns)
                     asks = [ask] if first == 0 else []
                     depth = [DepthLoop(rows, 1, shape.wide)]
-                    after = tile(f, left, offsets, right, columns, self.vector, depth, asks, before)
+                    after = tile(Tile.of(left, offsets, right, columns, self.vector, depth, asks), before)
                     for pixel, line in zip(pixels, lines(after, count), strict=True):
                         for v, x in enumerate(line):
                             tail = min(self.lanes, columns - v * self.lanes)

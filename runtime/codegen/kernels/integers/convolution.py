@@ -227,7 +227,7 @@ class Convolution:
             begun = None
             if terms is not None and windows is not None:
                 begun = partial(terms.of_pixel, windows + (local + column))
-            operands = Tile(f, at, offsets, right, vectors, INT32.of(lanes), self._loops(), ())
+            operands = Tile(at, offsets, right, vectors, INT32.of(lanes), self._loops())
             for i, row in enumerate(rows_of_sums(operands, begun, in_matrix_tiles=self.in_matrix_tiles)):
                 for v, x in enumerate(row):
                     finish(context, x, pixel + column + i, channel + v * lanes, min(lanes, count - v * lanes), shape)

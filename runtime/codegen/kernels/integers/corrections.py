@@ -117,7 +117,7 @@ class Corrections:
             if count:
                 ones = f.cast(f.data(f"ones_{word:x}_{lanes}", word.to_bytes(4, "little") * lanes), INT32)
                 depth = [*loops, DepthLoop(count, 4, 0)]
-                operands = Tile(f, left + 4 * first, offsets, ones, vectors, vector, depth, ())
+                operands = Tile(left + 4 * first, offsets, ones, vectors, vector, depth)
                 for i, [x] in enumerate(rows_of_sums(operands, begun, in_matrix_tiles=in_matrix_tiles)):
                     f.store(x, to, i, 1)
                 begun = partial(_stored, to, lanes)

@@ -43,7 +43,6 @@ def rows_of_sums(
         for i, row in enumerate(rows_of_words(operands)):
             yield [x + y for x, y in zip(row, begun(i), strict=True)] if begun else row
         return
-    f, left, rows, right, vectors, vector, depth, asks = operands
-    first = list(chain.from_iterable(map(begun, range(len(rows))))) if begun else None
-    columns = len(vectors) * vector.lanes
-    yield from lines(tile(f, left, rows, right, columns, vector, depth, asks, first, vectors), len(rows))
+    rows = len(operands.rows)
+    first = list(chain.from_iterable(map(begun, range(rows)))) if begun else None
+    yield from lines(tile(operands, first), rows)

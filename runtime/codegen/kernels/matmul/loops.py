@@ -302,7 +302,7 @@ class _BlockTiles:
         plan, last = self.plan, self.k % self.plan.depth if self.plan.depth else 0
         is_whole = not 0 < last < UNROLLED_DEPTH_STEPS
         operands = (a, b, rows, columns, self.vector, self.depth)
-        return tile(self.f, *operands, has_whole_block=is_whole, along=along, pairs=plan.pairs)
+        return tile(*operands, has_whole_block=is_whole, along=along, pairs=plan.pairs)
 
     def _ask_for(self, at: Matrix, rows: int, columns: int) -> None:
         """Prefetch stored sums, which are needed at the end of a tile and may be in no cache until then."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from runtime.codegen.ir import Function, Index, Type, Value
+from runtime.codegen.ir import Index, Type, Value
 from runtime.codegen.kernels import tiles
-from runtime.codegen.kernels.depth import PairForm
+from runtime.codegen.kernels.depth import DepthLoop, PairForm, Tile
 from runtime.codegen.kernels.matmul.matrix import Matrix
 
 Sums = Iterable[list[Value]]
@@ -14,7 +14,6 @@ Sums = Iterable[list[Value]]
 
 
 def tile(
-    f: Function,
     left: Matrix,
     right: Matrix,
     rows: int,
@@ -34,8 +33,6 @@ def tile(
     """
     assert depth == 0 or right.column == 1, f"columns are {right.column} apart"
     offsets, each = [i * left.row for i in range(rows)], 2 if pairs and pairs.is_widened else 1
-    loops, asks = (
-        [tiles.DepthLoop(depth, left.column * each, right.row * each, has_whole_block)],
-        [along] if along else (),
-    )
-    return tiles.rows_of_tile(f, left.at, offsets, right.at, columns, vector, loops, asks, pairs=pairs)
+    loops = [DepthLoop(depth, left.column * each, right.row * each, has_whole_block)]
+    asks = [along] if along else ()
+    return tiles.rows_of_tile(Tile.of(left.at, offsets, right.at, columns, vector, loops, asks), pairs=pairs)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from runtime.codegen.ir import Function, Index, Value
-from runtime.codegen.kernels.depth import DepthLoop, PairForm, PanelVector
+from runtime.codegen.kernels.depth import DepthLoop, PairForm, PanelVector, Tile
 from runtime.codegen.kernels.matmul.plan import depth_of_block, shares, tile_rows
 from runtime.codegen.kernels.pair_chains import MAX_CHAINED_ROWS, chain_columns, chain_rows
 from runtime.codegen.kernels.recurrent.layer import Layer
@@ -95,8 +95,7 @@ def _sums(
     each, vectors = layer.elements, weights.vectors
     pairs = PairForm(layer.is_widened, layer.is_chained, chains_rest=layer.is_chained) if layer.of_pairs else None
     right, depth = weights.start + first * (each * weights.apart), [DepthLoop(size, each, each * weights.apart)]
-    columns = len(vectors) * layer.lanes
-    return tile(f, at + first * each, rows, right, columns, layer.vector, depth, indices=vectors, pairs=pairs)
+    return tile(Tile(at + first * each, rows, right, vectors, layer.vector, depth), pairs=pairs)
 
 
 def _add(f: Function, to: Value, sums: list[Value]) -> None:

@@ -20,7 +20,7 @@ from runtime.codegen.kernels.conv.winograd.non_finite import NonFiniteTiles, wri
 from runtime.codegen.kernels.conv.winograd.plan import MAX_NOTED_PANELS, is_taken, plan_winograd
 from runtime.codegen.kernels.conv.winograd.tiles import BlockOfTiles, transform_pixels
 from runtime.codegen.kernels.conv.winograd.transforms import POSITIONS, TILE_PIXELS, of_sums
-from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch
+from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, Tile
 from runtime.codegen.kernels.split import part_of
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, batch_parts
 from runtime.codegen.kernels.tiles import by_size, prepared_tile, starts, store_rows
@@ -141,8 +141,9 @@ class Winograd:
             for t in starts(f, count, plan.rows):
                 left = at + (f.index(position) * plan.position + f.index(t) * plan.tile)
                 asks = [self._asking(f, right + plan.deep * plan.width, t)] if not plan.is_near else []
-                depth, of_pairs = DepthLoop(self.shape.deep, 1, plan.width), self.shape.of_pairs
-                found = prepared_tile(f, left, rows, right, columns, self.vector, depth, asks, of_pairs=of_pairs)
+                depth = [DepthLoop(self.shape.deep, 1, plan.width)]
+                operands = Tile.of(left, rows, right, columns, self.vector, depth, asks)
+                found = prepared_tile(operands, of_pairs=self.shape.of_pairs)
                 store_rows(found, sums + (f.index(position) * plan.sums + f.index(t) * plan.width), plan.width)
 
     def _asking(self, f: Function, following: Value, t: Index) -> Prefetch:

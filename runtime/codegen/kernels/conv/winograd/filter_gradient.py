@@ -24,7 +24,7 @@ from runtime.codegen.kernels.conv.winograd.gradient_plan import (
 from runtime.codegen.kernels.conv.winograd.non_finite_filters import NonFiniteChannels
 from runtime.codegen.kernels.conv.winograd.tiles import (
     BlockOfTiles,
-    Tile,
+    ImageTile,
     in_row,
     transform_pixels,
     vectors_of,
@@ -38,7 +38,7 @@ from runtime.codegen.kernels.conv.winograd.transforms import (
     of_gradients,
     of_products,
 )
-from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch
+from runtime.codegen.kernels.depth import UNROLLED_DEPTH_STEPS, DepthLoop, Prefetch, Tile
 from runtime.codegen.kernels.matmul import in_shares
 from runtime.codegen.kernels.split import part_of
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps, batch_parts
@@ -215,7 +215,7 @@ class WinogradFilterGradient:
                         for number, x in enumerate(in_row(plan.tiling, found)):
                             f.store(x, to, number * plan.gradient + v)
 
-    def _outputs(self, f: Function, dy: Value, own: list[Tile]) -> list[list[list[Value]]]:
+    def _outputs(self, f: Function, dy: Value, own: list[ImageTile]) -> list[list[list[Value]]]:
         """Return the addresses of the gradients of each tile's output pixels."""
         nothing, wide = zeros_of(f, dy, self.shape.wide), self.shape.wide
         images: list[list[list[Value]]] = []
@@ -242,15 +242,15 @@ class WinogradFilterGradient:
     ) -> None:
         """Compute the sums over `count` tiles at all positions; `row` and `position` are their strides."""
         plan = self.plan
-        depth = DepthLoop(count, plan.laid.tile, plan.width)
+        depth = [DepthLoop(count, plan.laid.tile, plan.width)]
         for p in f.range(0, POSITIONS):
             right = gradients + (panel * POSITIONS + p) * plan.gradient
             left = pixels + f.index(p) * plan.laid.position
             for c, size in in_shares(f, plan.tiles_of_rows):
                 at = to + (f.index(p) * position + f.index(c) * row)
                 asks = [] if plan.is_near else [self._asking(f, right + plan.gradient, c)]
-                rows, of_pairs = [*range(size)], self.shape.of_pairs
-                sums = prepared_tile(f, left + c, rows, right, columns, self.vector, depth, asks, of_pairs=of_pairs)
+                operands = Tile.of(left + c, [*range(size)], right, columns, self.vector, depth, asks)
+                sums = prepared_tile(operands, of_pairs=self.shape.of_pairs)
                 if is_first is None:
                     store_rows(sums, at, row)
                 else:

@@ -12,10 +12,10 @@ from itertools import product
 from runtime.codegen.ir import Index, Type, Value
 from runtime.codegen.ir.words import where
 from runtime.codegen.kernels.conv.winograd.plan import WinogradPlan
-from runtime.codegen.kernels.conv.winograd.tiles import Tile
+from runtime.codegen.kernels.conv.winograd.tiles import ImageTile
 from runtime.codegen.kernels.conv.winograd.transforms import FILTER_TAPS, TILE_OUTPUTS, TILE_PIXELS
 from runtime.codegen.kernels.copies import copied
-from runtime.codegen.kernels.depth import DepthLoop
+from runtime.codegen.kernels.depth import DepthLoop, Tile
 from runtime.codegen.kernels.matmul import Matrix
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.steps import KernelContext
@@ -59,7 +59,7 @@ class NonFiniteTiles:
             matrix = matrix.moved(0, panel * plan.width)
             packed_right(f, matrix, to + f.index(tap) * size, shape.deep, columns, plan.width, shape.deep, self.vector)
 
-    def _tile(self, context: KernelContext, at: Tile, panel: Value, columns: int) -> None:
+    def _tile(self, context: KernelContext, at: ImageTile, panel: Value, columns: int) -> None:
         f, plan, source = context.f, self.plan, context.inputs[0]
         assert source is not None, "a convolution has a source"
         deep, copy = plan.shape.deep, context.thread_scratch(1, self.element)
@@ -73,7 +73,7 @@ class NonFiniteTiles:
             down, aside = f.index(tap) // FILTER_TAPS, f.index(tap) % FILTER_TAPS
             left = copy + (down * TILE_PIXELS + aside) * deep
             right = context.thread_scratch(0, self.element) + f.index(tap) * (deep * plan.width)
-            sums = tile(f, left, rows, right, columns, self.vector, [DepthLoop(deep, 1, plan.width)])
+            sums = tile(Tile.of(left, rows, right, columns, self.vector, [DepthLoop(deep, 1, plan.width)]))
             if plan.shape.is_filter_transposed:
                 sums = self._seen(at, down, aside, sums)
             loop.carry([total + x for total, x in zip(totals, sums, strict=True)])
@@ -81,7 +81,7 @@ class NonFiniteTiles:
         for i, j, position, exists in plan.tiling.outputs(at):
             written(context, plan, position, exists, panel * plan.width, columns, results[i * TILE_OUTPUTS + j])
 
-    def _seen(self, at: Tile, down: Value, aside: Value, sums: list[Value]) -> list[Value]:
+    def _seen(self, at: ImageTile, down: Value, aside: Value, sums: list[Value]) -> list[Value]:
         """Return sums with 0 for pixels beyond the border: 0 times a filter with NaN or Inf would be NaN."""
         top, left = self.plan.tiling.corner(at)
         found: list[Value] = []

@@ -6,7 +6,7 @@ from runtime.codegen.ir import Index
 from runtime.codegen.kernels.conv.filter_gradient import inside_of, seen_at
 from runtime.codegen.kernels.conv.filter_plan import FilterGradient
 from runtime.codegen.kernels.conv.winograd.transforms import FILTER_TAPS
-from runtime.codegen.kernels.depth import DepthLoop
+from runtime.codegen.kernels.depth import DepthLoop, Tile
 from runtime.codegen.kernels.matmul.plan import tile_shape
 from runtime.codegen.kernels.steps import KernelContext
 from runtime.codegen.kernels.tiles import by_size, lines, tile
@@ -47,7 +47,7 @@ class NonFiniteChannels:
                     for panel in f.range(0, -(-shape.wide // self.width)):
                         begin = f.index(panel) * self.width
                         for columns in by_size(f, shape.wide, self.width, f.index(panel)):
-                            sums = tile(f, at + c, [0], right + begin, columns, self.vector, depth)
+                            sums = tile(Tile.of(at + c, [0], right + begin, columns, self.vector, depth))
                             for v, total in enumerate(lines(sums, 1)[0]):
                                 tail = min(shape.lanes, columns - v * shape.lanes)
                                 f.store(total, to + begin, v * shape.lanes, tail)

@@ -45,20 +45,20 @@ class Tiling(NamedTuple):
         """The number of tiles."""
         return self.images * self.rows.tiles * self.columns.tiles
 
-    def at(self, number: Value) -> Tile:
+    def at(self, number: Value) -> ImageTile:
         """Return the tile of a number."""
         image, within = (
             number // (self.rows.tiles * self.columns.tiles),
             number % (self.rows.tiles * self.columns.tiles),
         )
         image = image * 2 if self.of_pairs else image
-        return Tile(image, within // self.columns.tiles * TILE_OUTPUTS, within % self.columns.tiles * TILE_OUTPUTS)
+        return ImageTile(image, within // self.columns.tiles * TILE_OUTPUTS, within % self.columns.tiles * TILE_OUTPUTS)
 
-    def images_of(self, at: Tile) -> list[Tile]:
+    def images_of(self, at: ImageTile) -> list[ImageTile]:
         """Return the tile, or both of a pair."""
         return [at, at._replace(image=at.image + 1)] if self.of_pairs else [at]
 
-    def corner(self, at: Tile) -> tuple[Value, Value]:
+    def corner(self, at: ImageTile) -> tuple[Value, Value]:
         """Return row and column of the source at which the pixels of a tile begin."""
         return at.row - self.rows.before, at.column - self.columns.before
 
@@ -66,7 +66,7 @@ class Tiling(NamedTuple):
         """Return a condition that is true if the source has this pixel."""
         return (row >= 0) & (row < self.rows.source) & (column >= 0) & (column < self.columns.source)
 
-    def pixels(self, f: Function, source: Value, channels: int, at: Tile) -> list[list[Value]]:
+    def pixels(self, f: Function, source: Value, channels: int, at: ImageTile) -> list[list[Value]]:
         """Return the addresses of the pixels that a tile sees; zeros stand for pixels outside of the source."""
         rows, columns = self.rows.source, self.columns.source
         nothing, (top, left) = zeros_of(f, source, channels), self.corner(at)
@@ -78,7 +78,7 @@ class Tiling(NamedTuple):
             for i in range(TILE_PIXELS)
         ]
 
-    def outputs(self, at: Tile) -> Iterator[tuple[int, int, Value, Value | None]]:
+    def outputs(self, at: ImageTile) -> Iterator[tuple[int, int, Value, Value | None]]:
         """Yield, for each output pixel of a tile: row, column, number, and the condition for it to exist, or None."""
         high, wide = self.rows.pixels, self.columns.pixels
         first = (at.image * high + at.row) * wide + at.column
@@ -88,7 +88,7 @@ class Tiling(NamedTuple):
             yield i, j, first + (i * wide + j), asked[0] & asked[-1] if asked else None
 
 
-class Tile(NamedTuple):
+class ImageTile(NamedTuple):
     """One of the tiles.
 
     Attributes:
@@ -141,7 +141,7 @@ class BlockOfTiles(NamedTuple):
     tiles: tuple[Index, Index]
     of_block: Index
 
-    def rows(self, f: Function, tiling: Tiling) -> Iterator[tuple[Index, list[Tile]]]:
+    def rows(self, f: Function, tiling: Tiling) -> Iterator[tuple[Index, list[ImageTile]]]:
         """Yield the rows of the transformed tiles, and the tiles that a row has: two if it has words.
 
         Pairs have the form that the target prefers; see `kernels.pair_chains`.
