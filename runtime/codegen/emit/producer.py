@@ -108,8 +108,7 @@ class Stream(NamedTuple):
 
     def bytes_of(self, columns: int) -> int:
         """Return the bytes that columns of the operand are computed from."""
-        element = self.at.type.element
-        assert element is not None, "streams are in memory"
+        element = self.at.element
         return columns // self.columns_per_element * element.bits // 8
 
     def prefetch(self, row: Index, column: Index) -> None:

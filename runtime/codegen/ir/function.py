@@ -125,11 +125,10 @@ class Function:
 
     def address(self, base: Value, offset: Operand) -> Value:
         """Return the address that is `offset` elements farther on."""
-        assert base.type.element is not None, f"{base.type} is no pointer"
         at = offset if isinstance(offset, Value) else self.constant(INT64, offset)
         if at.known == 0:
             return base
-        element = base.type.element
+        element = base.element
         return self.emit(f"getelementptr {element}, ptr {base.text}, {at.type} {at.text}", base.type)
 
     def read(self, base: Value, element: Type) -> Value:
@@ -141,8 +140,7 @@ class Function:
 
         With `tail`, only the first `tail` lanes are read; the others are 0.
         """
-        element, address = base.type.element, base + at
-        assert element is not None, f"{base.type} is no pointer"
+        element, address = base.element, base + at
         type, align = element.of(lanes), max(element.bits // 8, 1)
         if element.is_widened:
             return widened(self.load(self.cast(address, BFLOAT16), 0, lanes, tail))
@@ -161,7 +159,7 @@ class Function:
         A tail of one lane is no masked store. For AVX-512, LLVM 22 folds a truncation into a store with a mask of one
         lane, and then writes that lane in its width before the truncation, up to seven bytes too many.
         """
-        assert x.type.of(0) == base.type.element, f"{x.type} is stored at {base.type.element}"
+        assert x.type.of(0) == base.element, f"{x.type} is stored at {base.element}"
         if tail == 1 and x.type.lanes > 1:
             x, tail = self.emit(f"extractelement {x.type} {x.text}, i64 0", x.type.of(0)), None
         address, align = base + at, max(x.type.bits // 8, 1)

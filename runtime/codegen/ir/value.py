@@ -34,6 +34,12 @@ class Value:
     known: float | None = None
     multiple: int = 1
 
+    @property
+    def element(self) -> Type:
+        """The type of the elements at an address."""
+        assert self.type.element is not None, f"{self.type} is no pointer"
+        return self.type.element
+
     def __add__(self, other: Operand) -> Value:
         if self.type.element is not None:
             return self.function.address(self, other)

@@ -23,13 +23,12 @@ def reduction_step(element: Type, lanes: int, size: int, parts: int, number: int
     def join(context: KernelContext, start: Value, stop: Value) -> None:
         f = context.f
         partial, result = context.shared_scratch(number, element), context.outputs[output]
-        assert result.type.element is not None, "results have addresses"
         for item in f.range(start, stop):
             first = f.index(item) * ELEMENTS_PER_ITEM
             for i, many in pieces(f, minimum(size - first, ELEMENTS_PER_ITEM), lanes):
                 total = f.load(partial, first + i, many)
                 for part in range(1, parts):
                     total = total + f.load(partial + part * size, first + i, many)
-                f.store(convert(total, result.type.element), result, first + i)
+                f.store(convert(total, result.element), result, first + i)
 
     return KernelStep(join, -(-size // ELEMENTS_PER_ITEM), size * parts * PARTIAL_SUM_CYCLES)

@@ -103,6 +103,12 @@ class KernelContext(NamedTuple):
     computed_operand: ComputedOperand | None = None
     stream: Value | None = None
 
+    def operand(self, number: int) -> Value:
+        """Return the address of an operand that the op has."""
+        x = self.inputs[number]
+        assert x is not None, f"operand {number} is not optional"
+        return x
+
 
 Write = Callable[[KernelContext, Value, Value], None]
 """Writes the loop over work items, from the first to before the last."""

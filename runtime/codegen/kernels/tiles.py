@@ -30,8 +30,7 @@ from runtime.codegen.machine import CACHE_LINE_BYTES
 
 def prefetching(f: Function, at: Value, each: int) -> Prefetch:
     """Return a function that prefetches `each` elements from `at` on for each step."""
-    assert at.type.element is not None, "addresses are of elements"
-    line = CACHE_LINE_BYTES * 8 // at.type.element.bits
+    line = CACHE_LINE_BYTES * 8 // at.element.bits
 
     def ask(i: Index) -> None:
         for far in range(0, each * UNROLLED_DEPTH_STEPS, line):
@@ -136,8 +135,7 @@ class _Step(NamedTuple):
         line = [f.load(right, far_right + vector.first, lanes, vector.tail) for vector in self.tile.vectors]
         out: list[Value] = []
         of_bytes = not line[0].type.is_float
-        assert left.type.element is not None, "addresses are of elements"
-        multiplied = partial(multiply_add, element=left.type.element) if of_bytes else f.fma
+        multiplied = partial(multiply_add, element=left.element) if of_bytes else f.fma
         for row in rows:
             at = row + far_left
             x = word_at(f, left, at, lanes) if of_bytes else f.splat(f.load(left, at), lanes)

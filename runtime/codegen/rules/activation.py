@@ -81,8 +81,7 @@ def glu(target: Target, op: OpTypes) -> KernelSteps:
     items, half = prod(y.static_shape[:axis]), prod(y.static_shape[axis:])
 
     def write(context: KernelContext, start: Value, stop: Value) -> None:
-        f, x, lanes = context.f, context.inputs[0], target.lanes(element.bits)
-        assert x is not None, "it is read"
+        f, x, lanes = context.f, context.operand(0), target.lanes(element.bits)
         for item in f.range(start, stop):
 
             def one(i: Index, width: int, count: int, item: Index = item) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from runtime.codegen import math
 from runtime.codegen.ir import FLOAT64, Value
 from runtime.codegen.ir.words import absolute, convert, maximum, sqrt, where
-from runtime.codegen.rules.rule import pointwise
+from runtime.codegen.rules.rule import numbers, pointwise
 from runtime.codegen.rules.update import decayed
 
 OPERANDS = {"float32", "float64", "int64"}
@@ -117,9 +117,7 @@ def along(w: Value, direction: Value, size: Value) -> Value:
 
 def corrections(*operands: Value | None, beta1: float, beta2: float, decay: float, **_: Any) -> Mapping[str, Value]:
     """Return, by name: the rate with the mean's bias correction, the root's bias correction, and 1 - rate * decay."""
-    rate, step = operands[-2:]
-    assert rate is not None, "the rate is one number"
-    assert step is not None, "the step is one number"
+    rate, step = numbers(operands, 2)
     t, wide = convert(step, FLOAT64) + 1, convert(rate, FLOAT64)
     size = wide / filled(t, beta1)
     share = 1 / sqrt(filled(t, beta2))
@@ -129,10 +127,7 @@ def corrections(*operands: Value | None, beta1: float, beta2: float, decay: floa
 
 def scheduled(*operands: Value | None, beta1: float, momentum_decay: float, **more: Any) -> Mapping[str, Value]:
     """Return the factors of NAdam, whose share of the old mean grows each step, and the product of its shares."""
-    product, rate, step = operands[-3:]
-    assert product is not None, "the product is one number"
-    assert rate is not None, "the rate is one number"
-    assert step is not None, "the step is one number"
+    product, rate, step = numbers(operands, 3)
     t, wide = convert(step, FLOAT64) + 1, convert(rate, FLOAT64)
     now, after = ((math.exp(i * (momentum_decay * log(0.96))) * -0.5 + 1) * beta1 for i in (t, t + 1))
     before = product * now
@@ -144,9 +139,7 @@ def scheduled(*operands: Value | None, beta1: float, momentum_decay: float, **mo
 
 def rectified(*operands: Value | None, beta2: float, **more: Any) -> Mapping[str, Value]:
     """Return the factors of RAdam: its step is adaptive once the mean of squares has seen enough gradients."""
-    rate, step = operands[-2:]
-    assert rate is not None, "the rate is one number"
-    assert step is not None, "the step is one number"
+    rate, step = numbers(operands, 2)
     found = corrections(*operands, beta2=beta2, **more)
     t, end = convert(step, FLOAT64) + 1, 2 / (1 - beta2) - 1
     left = filled(t, beta2)
@@ -160,8 +153,7 @@ def rectified(*operands: Value | None, beta2: float, **more: Any) -> Mapping[str
 
 def shares(*operands: Value | None, beta1: float, beta2: float, **_: Any) -> Mapping[str, Value]:
     """Return the bias corrections of the mean and of the root of the mean of squares."""
-    step = operands[-1]
-    assert step is not None, "the step is one number"
+    [step] = numbers(operands, 1)
     t = convert(step, FLOAT64) + 1
     return {"first": filled(t, beta1), "share": 1 / sqrt(filled(t, beta2))}
 

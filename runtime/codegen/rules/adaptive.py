@@ -9,7 +9,7 @@ from runtime.codegen.ir import FLOAT64, Value
 from runtime.codegen.ir.words import convert, sqrt
 from runtime.codegen.rules.adam import along, follow, follow_square
 from runtime.codegen.rules.pointwise import sign
-from runtime.codegen.rules.rule import FLOAT_DTYPES, pointwise
+from runtime.codegen.rules.rule import FLOAT_DTYPES, numbers, pointwise
 from runtime.codegen.rules.update import decayed
 
 
@@ -22,9 +22,7 @@ def adagrad(
 
 
 def slowed(*operands: Value | None, rate_decay: float, **_: Any) -> Mapping[str, Value]:
-    rate, step = operands[-2:]
-    assert rate is not None, "the rate is one number"
-    assert step is not None, "the step is one number"
+    rate, step = numbers(operands, 2)
     return {"size": convert(convert(rate, FLOAT64) / (convert(step, FLOAT64) * rate_decay + 1), rate.type)}
 
 

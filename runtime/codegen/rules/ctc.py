@@ -46,8 +46,7 @@ def ctc_gradient(target: Target, op: OpTypes) -> KernelSteps:
 
     def row(lattice: _Lattice, number: Value) -> None:
         lattice.forward(is_kept=True)
-        dy = lattice.context.inputs[2]
-        assert dy is not None, "it is read"
+        dy = lattice.context.operand(2)
         lattice.backward(lattice.f.load(dy, number))
 
     return _steps(target, op, [0, 1, 3, 4], row, is_gradient=True)
@@ -61,7 +60,7 @@ def _steps(target: Target, op: OpTypes, order: Sequence[int], row: Any, is_gradi
     wide = -(-(2 * sizes[2] + 1) // lanes) * lanes
 
     def write(context: KernelContext, start: Value, stop: Value) -> None:
-        lattice = _Lattice(context, element, lanes, sizes, blank, [context.inputs[i] for i in order])
+        lattice = _Lattice(context, element, lanes, sizes, blank, order)
         for number in context.f.range(start, stop):
             lattice.begin(context.f.index(number))
             row(lattice, context.f.index(number))
@@ -82,11 +81,12 @@ class _Lattice:
         lanes: int,
         sizes: tuple[int, ...],
         blank: int,
-        operands: Sequence[Value | None],
+        order: Sequence[int],
     ) -> None:
         self.context, self.f, self.element, self.lanes, self.blank = context, context.f, element, lanes, blank
         self.all_steps, self.every_class, self.all_labels = sizes
-        self.x, self.labels, self.input_lengths, self.label_lengths = operands
+        self.x, self.labels = map(context.operand, order[:2])
+        self.input_lengths, self.label_lengths = (context.inputs[number] for number in order[2:])
         self.wide = -(-(2 * sizes[2] + 1) // lanes) * lanes
         self.edge, self.jump, self.emitted, self.ways = (
             context.thread_scratch(i, element) + lanes for i in range(CLASSES)
@@ -99,7 +99,6 @@ class _Lattice:
         self.steps = self._length(self.input_lengths, row, self.all_steps)
         count = self._length(self.label_lengths, row, self.all_labels)
         self.states, self.last = count * 2 + 1, count * 2
-        assert self.x is not None, "there are logarithms"
         self.line = self.x + row * (self.all_steps * self.every_class)
         self.row = row
         for at in (self.edge, self.jump, self.emitted):
@@ -234,7 +233,6 @@ class _Lattice:
     def _label(self, row: Value, i: Value) -> None:
         """Store a label as the class of a state; a path may jump to it if the label before differs."""
         f, index = self.f, i * 2 + 1
-        assert self.labels is not None, "there are labels"
         label = convert(f.load(self.labels, row * self.all_labels + i), INT64)
         is_wrong = (bits(label, UINT64) >= self.every_class) | label.equal(self.blank)
         self._refuse_if(is_wrong)

@@ -65,10 +65,8 @@ def read_rows(target: Target, element: Type, count: int, rows: RowBlocks, lookup
     outer = leading((rows.before, count), WANTED_ITEMS)
 
     def write(context: KernelContext, start: Value, stop: Value) -> None:
-        f, numbers = context.f, context.inputs[1]
-        x, y = context.inputs[0], f.cast(context.outputs[0], element)
-        assert x is not None, "it is read"
-        assert numbers is not None, "they are read"
+        f, numbers = context.f, context.operand(1)
+        x, y = context.operand(0), f.cast(context.outputs[0], element)
         x = f.cast(x, element)
 
         def row(at: list[Index]) -> None:
@@ -91,9 +89,7 @@ def read_table(element_type: Type, count: int) -> KernelSteps:
     items = min(WANTED_ITEMS, -(-count // MIN_TABLE_ELEMENTS))
 
     def write(context: KernelContext, start: Value, stop: Value) -> None:
-        f, table, bytes_ = context.f, context.inputs[0], context.inputs[1]
-        assert table is not None, "it is read"
-        assert bytes_ is not None, "they are read"
+        f, table, bytes_ = context.f, context.operand(0), context.operand(1)
         table, y = f.cast(table, element_type), f.cast(context.outputs[0], element_type)
 
         def element(i: Index) -> Value:
@@ -134,8 +130,7 @@ def reduce_rows(
 
     def write(context: KernelContext, start: Value, stop: Value) -> None:
         f, reduced = context.f, _ReducedRows(context, element, rows, number)
-        indices = context.inputs[0 if number is not None else 1]
-        assert indices is not None, "they are read"
+        indices = context.operand(0 if number is not None else 1)
 
         def part(at: list[Index]) -> None:
             block, piece = at

@@ -48,8 +48,7 @@ def all_of_order(
     def write(context: KernelContext, start: Value, stop: Value) -> None:
         f = context.f
         order = _Order(context, element, rows.size, largest)
-        source = context.inputs[0]
-        assert source is not None, "it is read"
+        source = context.operand(0)
         for item in f.range(start, stop):
             block, column = f.index(item) // rows.after, f.index(item) % rows.after
             row = source + (block * rows.size * rows.after + column)

@@ -17,7 +17,7 @@ from runtime.codegen.kernels.indices import ALL_AXES, Indices
 from runtime.codegen.kernels.registers import register_type
 from runtime.codegen.math import log, near_zero, normal_quantile, philox
 from runtime.codegen.math.rounding import rint
-from runtime.codegen.rules.rule import FLOAT_DTYPES, pointwise
+from runtime.codegen.rules.rule import FLOAT_DTYPES, numbers, pointwise
 from runtime.philox import ITERATION_STREAM
 
 HALF_PI: Final = 1.5707963267948966
@@ -38,9 +38,7 @@ class RandomSource(NamedTuple):
 
 
 def source(*operands: Value | None, stream: Value, **_: Any) -> Mapping[str, RandomSource]:
-    seed, step = operands[-2:]
-    assert seed is not None, "the seed is one number"
-    assert step is not None, "the step is one number"
+    seed, step = numbers(operands, 2)
     return {"source": RandomSource(seed, step, stream)}
 
 

@@ -70,6 +70,13 @@ class Pointwise:
         return results if isinstance(results, tuple) else (results,)
 
 
+def numbers(operands: Sequence[Value | None], count: int) -> list[Value]:
+    """Return the last `count` of a rule's operands, which have one element each."""
+    found = [x for x in operands[-count:] if x is not None]
+    assert len(found) == count, "they are scalars that the op has"
+    return found
+
+
 class Factors(NamedTuple):
     """A product as loops: a sum over the depth of left times right, for every element of the result.
 

@@ -29,10 +29,7 @@ def categorical(target: Target, op: OpTypes) -> KernelSteps:
 
     def write(context: KernelContext, start: Value, stop: Value) -> None:
         f = context.f
-        x, seed, step = context.inputs
-        assert x is not None, "there are logits"
-        assert seed is not None, "the seed is one number"
-        assert step is not None, "the step is one number"
+        x, seed, step = map(context.operand, range(3))
         assert context.stream is not None, "the rule is random"
         source = RandomSource(f.load(seed), f.load(step), context.stream)
         sums = context.thread_scratch(0, FLOAT64)

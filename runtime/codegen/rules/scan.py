@@ -101,8 +101,7 @@ class _Scan:
             loop.carry([after])
 
     def _read(self, index: Value, tail: int | None, number: int) -> Value:
-        x = self.context.inputs[number]
-        assert x is not None, "it is read"
+        x = self.context.operand(number)
         return self.context.f.load(x, index, self.carried.lanes, tail)
 
 

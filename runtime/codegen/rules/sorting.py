@@ -38,8 +38,7 @@ def first_of_order(
         f = context.f
         moving = f.local()
         kept = _FirstElements(context, element, count, largest, moving)
-        source = context.inputs[0]
-        assert source is not None, "it is read"
+        source = context.operand(0)
         for item in f.range(start, stop):
             block, column = f.index(item) // rows.after, f.index(item) % rows.after
             for i in f.range(0, rows.size):

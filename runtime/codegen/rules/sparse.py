@@ -72,10 +72,7 @@ def sparse_outer_sum(target: Target, op: OpTypes) -> KernelSteps:
 
 
 def _three(context: KernelContext) -> tuple[Value, Value, Value]:
-    numbers, values, table = context.inputs
-    assert numbers is not None, "they are read"
-    assert values is not None, "they are read"
-    assert table is not None, "it is read"
+    numbers, values, table = map(context.operand, range(3))
     return numbers, values, table
 
 

@@ -79,8 +79,7 @@ def fold(target: Target, op: OpTypes) -> KernelSteps:
     lanes, size = target.lanes(element.bits), images.strides[0]
 
     def write(context: KernelContext, start: Value, stop: Value) -> None:
-        f, source, to = context.f, context.inputs[0], context.outputs[0]
-        assert source is not None, "it is read"
+        f, source, to = context.f, context.operand(0), context.outputs[0]
         for image in f.range(start, stop):
             for i, many in line(f, size, lanes):
                 f.store(f.constant(element.of(many), 0), to + f.index(image) * size, i)

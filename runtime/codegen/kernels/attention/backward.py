@@ -283,8 +283,7 @@ def _sum_of_parts(heads: Heads, place: ResultPlace, parts: int, number: int) -> 
 
 def _add_rows(f: Function, sources: Sequence[Value], to: Value, size: int, lanes: int) -> None:
     """Write the sums of contiguous elements, in the order of the sources, converted to the type of the result."""
-    element = to.type.element
-    assert element is not None, "the address is a pointer"
+    element = to.element
 
     def add(i: Index, lanes: int, count: int) -> None:
         tail = count if lanes else None

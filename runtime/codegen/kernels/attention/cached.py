@@ -82,13 +82,11 @@ class _Results:
     ) -> None:
         self.context, self.products, self.heads, self.f = context, products, products.heads, context.f
         self.new, self.window = new, window
-        q, *operands, lengths = context.inputs
-        assert q is not None, "it is no optional operand"
-        assert lengths is not None, "it is no optional operand"
-        [self.q] = MemoryLayout(contiguous([rows]), []).operands_of([q])
+        _, *operands, _ = context.inputs
+        [self.q] = MemoryLayout(contiguous([rows]), []).operands_of([context.operand(0)])
         self.k, self.v, self.keys, self.values = memory.operands_of(operands)
         [self.y] = memory.results_of(context.outputs)
-        self.lengths = lengths
+        self.lengths = context.operand(-1)
         (self.panels, self.weights, self.line, keys, values), _ = scratch.addresses(context, self.heads.element)
         self.last_keys, self.last_values = Matrix(keys, self.heads.depth), Matrix(values, self.heads.width)
 

@@ -267,8 +267,7 @@ class Products:
 
 def store_as(x: Value, to: Value, tail: int) -> None:
     """Store the first `tail` lanes of a vector, rounded if the elements at the address are bfloat16."""
-    assert to.type.element is not None, "the address is a pointer"
-    to.function.store(convert(x, to.type.element), to, 0, tail)
+    to.function.store(convert(x, to.element), to, 0, tail)
 
 
 def in_panel(f: Function, heads: Heads, key: Index, add: Callable[[int], None]) -> None:

@@ -59,8 +59,7 @@ class Rows(NamedTuple):
     @property
     def element(self) -> Type:
         """Type of an element."""
-        assert self.at.type.element is not None, "the address is a pointer"
-        return self.at.type.element
+        return self.at.element
 
     @property
     def has_gaps(self) -> bool:
@@ -187,9 +186,7 @@ def ahead_of(tensors: Sequence[Rows], head: Value, of_group: int) -> list[AheadR
 
 def copy_rows(f: Function, source: Matrix, to: Matrix, count: Index, size: int) -> None:
     """Copy `count` rows of `size` elements, which are converted to the type of the destination."""
-    element, wanted = source.at.type.element, to.at.type.element
-    assert element is not None, "the address is a pointer"
-    assert wanted is not None, "the address is a pointer"
+    element, wanted = source.at.element, to.at.element
 
     def copy(source: Value, to: Value) -> None:
         def move(j: Index, lanes: int, count: int) -> None:

@@ -30,9 +30,7 @@ class Images(NamedTuple):
 
 def first_operand(context: KernelContext) -> Value | ComputedOperand:
     """Return the address of the source of a convolution, or the producer slot if the source is not in memory."""
-    source = context.computed_operand or context.inputs[0]
-    assert source is not None, "a convolution has a source"
-    return source
+    return context.computed_operand or context.operand(0)
 
 
 def onward(source: Value | ComputedOperand, pixels: Index, channels: int) -> Value | ComputedOperand:

@@ -28,8 +28,7 @@ def with_repeated_channels(steps: KernelSteps, element: Type, lanes: int, source
     number, scratch = source[0], len(steps.shared_scratch)
 
     def repeat(context: KernelContext, start: Value, stop: Value) -> None:
-        f, operand, to = context.f, context.inputs[number], context.shared_scratch(scratch, element)
-        assert operand is not None, "a convolution has no absent operands"
+        f, operand, to = context.f, context.operand(number), context.shared_scratch(scratch, element)
         for i, many in _elements(f, start, stop, source[1], lanes):
             x = f.load(operand, i, many)
             for k in range(times):

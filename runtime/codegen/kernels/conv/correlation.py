@@ -103,8 +103,7 @@ class Correlation:
 
     def copy(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Copy the images; work items are images."""
-        f, border, source = context.f, self.border, context.inputs[0]
-        assert source is not None, "a convolution has a source"
+        f, border, source = context.f, self.border, context.operand(0)
         image = border.rows * border.columns * border.between
         for item in f.range(start, stop):
             to = context.shared_scratch(0, self.element) + item * border.size
@@ -132,8 +131,7 @@ class Correlation:
 
     def _filter(self, context: KernelContext, group: Index, tap: Index) -> Operand:
         """Return the matrix of a tap of the filter, depth by output channels."""
-        f, shape, w = context.f, self.shape, context.inputs[1]
-        assert w is not None, "a convolution has a filter"
+        f, shape, w = context.f, self.shape, context.operand(1)
         deep = shape.channels
         of_tap = f.index(tap) * (shape.groups * deep * shape.wide)
         if shape.is_filter_transposed:

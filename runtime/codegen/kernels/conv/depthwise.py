@@ -114,8 +114,7 @@ class Depthwise:
         self, context: KernelContext, c: Index, tail: int, rows: AxisPhase, columns: AxisPhase
     ) -> list[tuple[int, int, Value]]:
         """Return row, column and weights of each tap of a phase."""
-        w = context.inputs[1]
-        assert w is not None, "a convolution has a filter"
+        w = context.operand(1)
         across = self.shape.window[1]
         return [
             (i, j, context.f.load(w + c, tap * self.shape.groups, self.lanes, tail))

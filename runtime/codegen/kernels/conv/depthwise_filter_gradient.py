@@ -98,8 +98,7 @@ class DepthwiseFilterGradient:
     def _block(self, context: KernelContext, number: Value, to: Value, channel: Value) -> None:
         """Add the sums of a block of pixels, from this channel on."""
         f, border, rows = context.f, self.border, self.rows
-        dy = context.inputs[1]
-        assert dy is not None, "the gradient of the result is there"
+        dy = context.operand(1)
         down = -(-rows.pixels // self.height)
         image, first = number // down, number % down * self.height
         count: Index = self.height

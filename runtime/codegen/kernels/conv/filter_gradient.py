@@ -104,8 +104,7 @@ class _Emission:
 
     def copy(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Copy the images; work items are images, or pairs of them."""
-        f, shape, source = context.f, self.shape, context.inputs[0]
-        assert source is not None, "the input is there"
+        f, shape, source = context.f, self.shape, context.operand(0)
         pixels, channels = shape.rows.source * shape.columns.source, shape.groups * shape.deep
         copies = context.shared_scratch(1, shape.element)
         for item in f.range(start, stop):
@@ -170,8 +169,7 @@ class _Emission:
         first, row = number // down * images, number % down * rows
         count = images if shape.images % images == 0 else minimum(shape.images - first, images)
         height = rows if shape.rows.pixels % rows == 0 else minimum(shape.rows.pixels - row, rows)
-        channels, dy = shape.groups * shape.wide, context.inputs[1]
-        assert dy is not None, "the gradient of the result is there"
+        channels, dy = shape.groups * shape.wide, context.operand(1)
         pixels = shape.columns.pixels
         size, begin = shape.rows.pixels * pixels * channels, group * shape.wide + j * shape.width
         if not shape.packs:
@@ -265,8 +263,7 @@ class _Emission:
         """Return the address of the images, or of their copy."""
         if self.shape.copies:
             return context.shared_scratch(1, self.shape.element)
-        assert context.inputs[0] is not None, "the input is there"
-        return context.inputs[0]
+        return context.operand(0)
 
     def _seen(self, context: KernelContext, seen: _Block) -> Images:
         """Return the padded part of the input that a block of pixels sees."""

@@ -134,8 +134,7 @@ class FilterGradient1x1:
         self, context: KernelContext, first: Value, count: Index, range_of: tuple[Index, Index], deep: Value
     ) -> None:
         """Copy lines of pixels of the input, from a channel on, and a range of panels of those of the gradient."""
-        f, shape, x, dy = context.f, self.shape, first_operand(context), context.inputs[1]
-        assert dy is not None, "the gradient of the result is there"
+        f, shape, x, dy = context.f, self.shape, first_operand(context), context.operand(1)
         if self.elements > 1:
             x = x.widened() if isinstance(x, ComputedOperand) else f.cast(x, WIDENED_BFLOAT16)
             dy = f.cast(dy, WIDENED_BFLOAT16)
@@ -238,8 +237,7 @@ class FilterGradient1x1:
 
     def _ahead(self, context: KernelContext, line: Value, number: Value) -> list[Prefetch]:
         """Return prefetches of the next block, the share of a numbered tile."""
-        shape, (x, dy) = self.shape, context.inputs
-        assert dy is not None, "the gradient of the result is there"
+        shape, x, dy = self.shape, context.inputs[0], context.operand(1)
         next_place = (line + self.height) * (self.columns * self.together)
         of_x = context.computed_operand.operands if context.computed_operand else [x] if x else []
         if shape.rows.stride * shape.columns.stride > 1:

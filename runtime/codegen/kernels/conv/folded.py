@@ -96,8 +96,7 @@ class Folded:
 
     def _pack_row(self, context: KernelContext, panel_at: Value, panel: Value, row: Value) -> None:
         """Pack, for every channel of the source, all of its factors."""
-        f, shape, w = context.f, self.shape, context.inputs[1]
-        assert w is not None, "a convolution has a filter"
+        f, shape, w = context.f, self.shape, context.operand(1)
         columns, row_size = self.columns_of_filter, shape.deep * self.pixel
         source, to = w + row * (columns * shape.wide * shape.deep), panel_at + row * row_size
         if shape.is_filter_transposed and self.panels == 1:
@@ -158,8 +157,7 @@ class Folded:
 
     def _multiply(self, context: KernelContext, image: Value, row: Value, packed: Value) -> None:
         """Multiply all pixels below an output row by the rows of the filter, and add over rows and channels."""
-        f, shape, source = context.f, self.shape, context.inputs[0]
-        assert source is not None, "a convolution has a source"
+        f, shape, source = context.f, self.shape, context.operand(0)
         line = shape.columns.source * shape.deep
         first, stop = _taps(shape.rows, self.rows, row)
         top = row * shape.rows.step + (self.rows.start - shape.rows.before)

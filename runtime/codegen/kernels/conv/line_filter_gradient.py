@@ -101,8 +101,7 @@ class LineFilterGradient:
 
     def _seen(self, context: KernelContext, image: Value, row: Value, images: Index, rows: Index) -> Images:
         """Return the lines of the input that a block sees."""
-        shape, border, source = self.shape, self._border, context.inputs[0]
-        assert source is not None, "the input is there"
+        shape, border, source = self.shape, self._border, context.operand(0)
         line = border.columns * border.between
         begin, first = source + image * (border.rows * line), row * shape.rows.stride
         if not self._is_bordered:
@@ -114,8 +113,7 @@ class LineFilterGradient:
 
     def _copy(self, context: KernelContext, first: Value, count: Index) -> None:
         """Copy lines of the gradient."""
-        f, shape, dy = context.f, self.shape, context.inputs[1]
-        assert dy is not None, "the gradient of the result is there"
+        f, shape, dy = context.f, self.shape, context.operand(1)
         pixels, wide, to = shape.columns.pixels, shape.wide, context.thread_scratch(0, shape.element)
         for i in f.range(0, count):
             at = to + f.index(i) * (self.across * wide)

@@ -16,8 +16,7 @@ from runtime.codegen.kernels.steps import KernelContext
 
 def mean_gradient_apart(pool: Pool, context: KernelContext, image: Value, row: Value) -> None:
     """Write the gradient of means of windows that do not overlap: each of their pixels gets the same share."""
-    f, dy = context.f, context.inputs[0]
-    assert dy is not None, "the gradient is there"
+    f, dy = context.f, context.operand(0)
     _clear(pool, context, image, row)
     for column, c, count, source in pool.windows(context, image, row):
         share = f.load(dy + pool.place(f, image, row, column), c, pool.lanes, count) * (
@@ -30,8 +29,7 @@ def mean_gradient_apart(pool: Pool, context: KernelContext, image: Value, row: V
 
 def largest_gradient_apart(pool: Pool, context: KernelContext, image: Value, row: Value) -> None:
     """Write the gradient of maxima of windows that do not overlap: the first of equal maxima gets all of it."""
-    f, (x, dy) = context.f, context.inputs
-    assert dy is not None, "the gradient is there"
+    f, x, dy = context.f, context.operand(0), context.operand(1)
     _clear(pool, context, image, row)
     for column, c, count, source in pool.windows(context, image, row):
         winner = _winner(pool, f, x, source, ((0, pool.rows.window), (0, pool.columns.window)), c, count)
@@ -44,8 +42,7 @@ def largest_gradient_apart(pool: Pool, context: KernelContext, image: Value, row
 
 def largest_gradient(pool: Pool, context: KernelContext, image: Value, row: Value) -> None:
     """Write the gradient of maxima of a whole image, for the vector of channels with the number `row`."""
-    f, (x, dy), dx = context.f, context.inputs, context.outputs[0]
-    assert dy is not None, "the gradient is there"
+    f, x, dy, dx = context.f, context.operand(0), context.operand(1), context.outputs[0]
     c = row * pool.lanes
     count = minimum(pool.channels - c, pool.lanes) if pool.channels % pool.lanes else pool.lanes
     start = pool.pixel(f, image, 0, 0)
@@ -65,8 +62,7 @@ def largest_gradient(pool: Pool, context: KernelContext, image: Value, row: Valu
 
 def mean_gradient(pool: Pool, context: KernelContext, image: Value, row: Value) -> None:
     """Write the gradient of means for a row of pixels: each gathers from the output pixels that see it."""
-    f, dy, dx = context.f, context.inputs[0], context.outputs[0]
-    assert dy is not None, "the gradient is there"
+    f, dy, dx = context.f, context.operand(0), context.outputs[0]
     rows = seeing(f, pool.rows, row)
     for column in f.range(0, pool.columns.source):
         columns = seeing(f, pool.columns, column)
@@ -84,7 +80,7 @@ def _put(pool: Pool, context: KernelContext, x: Value, source: Value, i: int, j:
 
 
 def _winner(
-    pool: Pool, f: Function, x: Value | None, source: Value, bounds: tuple[Bounds, Bounds], c: Index, count: Index
+    pool: Pool, f: Function, x: Value, source: Value, bounds: tuple[Bounds, Bounds], c: Index, count: Index
 ) -> Value:
     """Return the number of the tap with the maximum: the first of equal ones, the last of NaNs."""
     number = Type("signed", pool.element.bits).of(pool.lanes)

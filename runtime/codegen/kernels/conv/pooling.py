@@ -78,7 +78,7 @@ class Pool(NamedTuple):
 
     def largest(self, context: KernelContext, image: Value, row: Value) -> None:
         """Write the maxima of an output row; NaN where the window has one."""
-        f, (x, *_) = context.f, context.inputs
+        f, x = context.f, context.operand(0)
         least = float("-inf") if self.element.is_float else 0
         for column, c, count, source in self.windows(context, image, row):
             fold = Fold(f, *self.under(f, row, column), [f.constant(self.vector, least)])
@@ -88,7 +88,7 @@ class Pool(NamedTuple):
 
     def mean(self, context: KernelContext, image: Value, row: Value) -> None:
         """Write the means of an output row."""
-        f, (x, *_) = context.f, context.inputs
+        f, x = context.f, context.operand(0)
         for column, c, count, source in self.windows(context, image, row):
             fold = Fold(f, *self.under(f, row, column), [f.constant(self.vector, 0)])
             for i, j, [total] in fold:
@@ -98,7 +98,7 @@ class Pool(NamedTuple):
 
     def selected(self, context: KernelContext, image: Value, row: Value) -> None:
         """Write the elements of a second tensor at the positions of the maxima of an output row."""
-        f, (x, z) = context.f, context.inputs
+        f, x, z = context.f, context.operand(0), context.operand(1)
         for column, c, count, source in self.windows(context, image, row):
             rows, columns = self.under(f, row, column)
             first = self.seen(f, z, source, rows[0], columns[0], c, count)
@@ -124,9 +124,8 @@ class Pool(NamedTuple):
         begin, left = row * self.rows.stride - self.rows.before, column * self.columns.stride - self.columns.before
         return self.pixel(f, image, begin, left)
 
-    def seen(self, f: Function, x: Value | None, source: Value, i: Index, j: Index, c: Index, count: Index) -> Value:
+    def seen(self, f: Function, x: Value, source: Value, i: Index, j: Index, c: Index, count: Index) -> Value:
         """Return the vector that a tap sees."""
-        assert x is not None, "pools have no absent operands"
         return f.load(x + source + (i * self.columns.source + j) * self.channels, c, self.lanes, count)
 
     def divisor(self, f: Function, row: Index, column: Index) -> Value:

@@ -101,8 +101,7 @@ class Streamed:
     def _part(self, context: KernelContext, part: Value, panels: tuple[Index, Index], sums: Value) -> None:
         """Compute a part: its taps of the filter, and some rows of each at a time."""
         f, shape, (down, right, pieces) = context.f, self.shape, self.cuts
-        w, at = context.inputs[1], self._source(context)
-        assert w is not None, "a convolution has a filter"
+        w, at = context.operand(1), self._source(context)
         first = (part // (right * pieces) % down, part // pieces % right, part % pieces * self.deep)
         for i in f.range(0, shape.window[0] // down):
             for j in f.range(0, shape.window[1] // right):
@@ -116,8 +115,7 @@ class Streamed:
                     self._rows(context, left + k, at, weights + k * shape.wide, rest, panels, sums)
 
     def _source(self, context: KernelContext) -> Images:
-        border, source = self.copies.border, context.inputs[0]
-        assert source is not None, "a convolution has a source"
+        border, source = self.copies.border, context.operand(0)
         if not self.plan.copies:
             line = border.columns * border.between
             return Images(source, border.rows * line, line, border.between)

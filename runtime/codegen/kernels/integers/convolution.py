@@ -104,8 +104,7 @@ class Convolution:
 
     def pack(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Pack the filter; work items are rows of taps of a panel."""
-        f, shape, w = context.f, self.shape, context.inputs[1]
-        assert w is not None, "a convolution has a filter"
+        f, shape, w = context.f, self.shape, context.operand(1)
         taps = shape.rows.window
         matrix = taps * shape.segments * shape.length * shape.results
         for item in f.range(start, stop):
@@ -125,8 +124,7 @@ class Convolution:
 
     def _filter_zeros(self, context: KernelContext, first: Value, count: int) -> list[Value]:
         """Return the zero points of the vectors of a panel; that of signed bytes if they are corrected afterwards."""
-        f, zero = context.f, context.inputs[3]
-        assert zero is not None, "the filter has a zero point"
+        f, zero = context.f, context.operand(3)
         if self.corrections is not None:
             return [f.constant(UINT8.of(self.lanes), SIGN)] * self.vectors
         if not self.has_many_zeros:

@@ -69,10 +69,9 @@ class Corrections:
 
     def terms(self, context: KernelContext, rows: Sequence[Value], channel: Value, count: int) -> Terms:
         """Return the terms of `count` channels, from the addresses of the sums of their rows of taps."""
-        f, lanes, zero = context.f, self.lanes, context.inputs[3]
-        assert zero is not None, "the filter has a zero point"
+        f, lanes, zero = context.f, self.lanes, context.operand(3)
         elements = self.shape.rows.window * self.shape.segments * self.shape.length
-        p = convert(zero_point(f, context.inputs[2]), INT32)
+        p = convert(zero_point(context, 2), INT32)
         p = f.splat(p - SIGN if has_signed_products(f.target) else p, lanes)
         terms = Terms([], [])
         for j in range(0, count, lanes):
@@ -92,7 +91,7 @@ class Corrections:
         if self.has_many_zeros:
             yield
             return
-        with context.f.when(zero_point(context.f, context.inputs[3]).not_equal(SIGN)):
+        with context.f.when(zero_point(context, 3).not_equal(SIGN)):
             yield
 
     def store_windows(

@@ -51,9 +51,7 @@ class Depthwise:
 
     def pack(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the weights of taps minus their zero points."""
-        f, channels, w, zero = context.f, self.shape.groups, context.inputs[1], context.inputs[3]
-        assert w is not None, "a convolution has a filter"
-        assert zero is not None, "the filter has a zero point"
+        f, channels, w, zero = context.f, self.shape.groups, context.operand(1), context.operand(3)
         for tap in f.range(start, stop):
             for c in range(0, channels, self.lanes):
                 tail = min(self.lanes, channels - c)

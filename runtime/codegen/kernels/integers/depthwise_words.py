@@ -82,8 +82,7 @@ class DepthwiseWords:
 
     def pack(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the words of weights, those of four minus 128, and their sums behind; items are vectors of channels."""
-        f, shape, w = context.f, self.shape, context.inputs[1]
-        assert w is not None, "a convolution has a filter"
+        f, shape, w = context.f, self.shape, context.operand(1)
         for item in f.range(start, stop):
             first = f.index(item) * self.lanes
             to = context.shared_scratch(0, INT32) + first
@@ -111,8 +110,7 @@ class DepthwiseWords:
 
     def _filter_zero(self, context: KernelContext, first: Index, count: int) -> Value:
         """Return the zero point of `count` channels; that of signed bytes if sums are corrected afterwards."""
-        f, zero = context.f, context.inputs[3]
-        assert zero is not None, "the filter has a zero point"
+        f, zero = context.f, context.operand(3)
         if self.is_of_bytes:
             return f.constant(UINT8.of(self.lanes), SIGN)
         if not self.has_many_zeros:
@@ -123,10 +121,9 @@ class DepthwiseWords:
 
     def compute(self, context: KernelContext, start: Value, stop: Value) -> None:
         """Write the computation; work items are parts of images."""
-        f, shape, x = context.f, self.shape, context.inputs[0]
-        assert x is not None, "a convolution has a source"
+        f, shape, x = context.f, self.shape, context.operand(0)
         padding = context.thread_scratch(1, UINT8)
-        zero = convert(zero_point(f, context.inputs[2]), UINT8)
+        zero = convert(zero_point(context, 2), UINT8)
         for item in f.range(start, stop):
             image = f.index(item) // self.parts
             filled(f, padding, self.line, f.splat(zero, self.lanes))
@@ -137,7 +134,7 @@ class DepthwiseWords:
                 if self.has_many_zeros or not self.is_of_bytes:
                     self._row(context, pixel, is_symmetric=not self.is_of_bytes)
                     continue
-                is_symmetric = zero_point(f, context.inputs[3]).equal(SIGN)
+                is_symmetric = zero_point(context, 3).equal(SIGN)
                 with f.when(is_symmetric):
                     self._row(context, pixel, is_symmetric=True)
                 with f.when(~is_symmetric):
@@ -156,7 +153,7 @@ class DepthwiseWords:
         if self.is_of_bytes:
             edge = joined([f.splat(f.load(padding), self.lanes)] * len(sources))
         filled(f, to, before, edge)
-        self._line(f, sources, to + before, zero_point(f, context.inputs[2]))
+        self._line(f, sources, to + before, zero_point(context, 2))
         filled(f, to + (before + self.line), self.row - before - self.line, edge)
 
     def _line(self, f: Function, sources: Sequence[Value], to: Value, zero: Value) -> None:
@@ -218,11 +215,10 @@ class DepthwiseWords:
         self, context: KernelContext, weights: Value, c: Index, count: int, *, is_symmetric: bool
     ) -> tuple[Value, Value | None]:
         """Return the terms of channels alone, and the factors of the sums of windows, which are subtracted."""
-        f, lanes, zero = context.f, self.lanes, context.inputs[3]
-        assert zero is not None, "the filter has a zero point"
+        f, lanes, zero = context.f, self.lanes, context.operand(3)
         if not self.is_of_bytes:
             return f.constant(INT32.of(lanes), 0), None
-        p = convert(zero_point(f, context.inputs[2]), INT32)
+        p = convert(zero_point(context, 2), INT32)
         p = f.splat(p - SIGN if has_signed_products(f.target) else p, lanes)
         total = f.load(weights, self.words * self.across, lanes)
         if is_symmetric:

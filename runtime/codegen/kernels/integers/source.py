@@ -64,13 +64,12 @@ class Source:
 
     def copy(self, context: KernelContext, image: Value, first: Index) -> Value:
         """Copy the part that begins at row or pixel `first`; return the address of that row or pixel in the copy."""
-        f, x, channels = context.f, context.inputs[0], self.shape.channels
-        assert x is not None, "a convolution has a source"
+        f, x, channels = context.f, context.operand(0), self.shape.channels
         if not self.is_copied:
             each = channels if self.is_line else self.row * self.shape.rows.stride
             images = self.shape.rows.source * self.shape.columns.source * channels
             return x + (image * images + f.index(first) * each)
-        zero = convert(zero_point(f, context.inputs[2]), self.element)
+        zero = convert(zero_point(context, 2), self.element)
         to = context.thread_scratch(0, self.element)
         if self.is_line:
             pixels = self.shape.columns.pixels

@@ -16,6 +16,7 @@ from typing import Final
 
 from runtime.codegen.ir import INT32, UINT8, Function, Index, Type, Value
 from runtime.codegen.ir.words import bits, convert
+from runtime.codegen.kernels.steps import KernelContext
 from runtime.codegen.machine import Target
 
 INT8: Final = Type("signed", 8)
@@ -43,8 +44,7 @@ def has_signed_products(target: Target) -> bool:
 
 def word_at(f: Function, address: Value, offset: Index, lanes: int) -> Value:
     """Return the word at an address of bytes or of 16-bit integers, in all lanes of a vector."""
-    element = address.type.element
-    assert element is not None, "addresses are of elements"
+    element = address.element
     word = f.load(address, offset, INT32.bits // element.bits)
     return f.splat(f.emit(f"bitcast {word.type} {word.text} to {INT32}", INT32), lanes)
 
@@ -94,7 +94,6 @@ def joined(elements: Sequence[Value]) -> Value:
     return word
 
 
-def zero_point(f: Function, address: Value | None) -> Value:
-    """Return the zero point at an address as INT16."""
-    assert address is not None, "a zero point is present"
-    return convert(f.load(f.cast(address, UINT8)), INT16)
+def zero_point(context: KernelContext, number: int) -> Value:
+    """Return a zero point, an operand by number, as INT16."""
+    return convert(context.f.load(context.f.cast(context.operand(number), UINT8)), INT16)

@@ -203,8 +203,7 @@ class _Squares(_Elements):
 def _source(context: KernelContext, element: Type, move: Move) -> Value | None:
     if not isinstance(move.source, Strided):
         return None
-    address = context.inputs[move.source.number]
-    assert address is not None, "an absent operand is not moved"
+    address = context.operand(move.source.number)
     return context.f.cast(address, element) + move.source.offset
 
 

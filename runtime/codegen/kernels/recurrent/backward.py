@@ -28,7 +28,6 @@ from runtime.codegen.kernels.recurrent.layer import (
     OPERANDS,
     Layer,
     StatePosition,
-    address,
     hides,
     kept,
     pad,
@@ -180,7 +179,7 @@ class Backward:
         for item in f.range(start, stop):
             for states in by_size(f, layer.states, self.part, f.index(item)):
                 for gate in range(layer.gates):
-                    matrix = Matrix(address(context, 1) + item * self.part + gate * layer.states, 1, layer.wide)
+                    matrix = Matrix(context.operand(1) + item * self.part + gate * layer.states, 1, layer.wide)
                     words, source = layer.words(states), matrix
                     if layer.of_pairs:
                         source = PairedMatrix(matrix, False, states, is_widened=layer.is_widened)
@@ -210,9 +209,7 @@ class Backward:
                 for panel in f.range(0, self.panels):
                     for states in by_size(f, layer.states, self.width, f.index(panel)):
                         for row in f.range(0, layer.rows):
-                            gradient = (
-                                address(context, self.operands.gradient) + row * layer.states + panel * self.width
-                            )
+                            gradient = context.operand(self.operands.gradient) + row * layer.states + panel * self.width
                             index = to + (f.index(panel) * layer.rows + row) * self.width
                             for v in range(0, states, layer.lanes):
                                 tail = min(states - v, layer.lanes)
@@ -387,7 +384,7 @@ class Backward:
     def _kept(self, context: KernelContext, at: StatePosition, numbers: Iterable[int]) -> list[Value]:
         """Return some of the vectors that the layer kept for this position."""
         layer = self.layer
-        start = kept(layer, address(context, -1), at)
+        start = kept(layer, context.operand(-1), at)
         return [context.f.load(start, number * layer.lanes, layer.lanes) for number in numbers]
 
     def _cell(self, context: KernelContext, at: StatePosition) -> Value:
@@ -457,7 +454,7 @@ class Backward:
         assert number is not None, "only an LSTM has cells"
         layer = self.layer
         index = (at.row * layer.times + at.time) * layer.states + at.first
-        return context.f.load(address(context, number) + index, 0, layer.lanes, at.tail)
+        return context.f.load(context.operand(number) + index, 0, layer.lanes, at.tail)
 
     def _before(
         self, context: KernelContext, first: int, at: StatePosition, after: Callable[[StatePosition], Value]
@@ -469,5 +466,5 @@ class Backward:
         earlier = after(
             at._replace(time=where(is_first, at.time, at.time + step))
         )  # it is read in any case, so it must be a valid position
-        begin = f.load(address(context, first) + at.row * layer.states + at.first, 0, layer.lanes, at.tail)
+        begin = f.load(context.operand(first) + at.row * layer.states + at.first, 0, layer.lanes, at.tail)
         return where(is_first, begin, earlier)

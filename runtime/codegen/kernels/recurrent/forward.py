@@ -22,7 +22,6 @@ from runtime.codegen.kernels.recurrent.layer import (
     Layer,
     ProductPart,
     StatePosition,
-    address,
     hides,
     kept,
     pad,
@@ -108,7 +107,7 @@ class Forward:
         f, layer = context.f, self.layer
         for item in f.range(start, stop):
             for number in (STATE, CELL)[: 2 if layer.gates == 4 else 1]:
-                source = address(context, self.first + number - STATE) + item * layer.states
+                source = context.operand(self.first + number - STATE) + item * layer.states
                 copied(
                     f,
                     source,
@@ -125,7 +124,7 @@ class Forward:
         """Write the first state as pairs, and what elements without a neighbour are paired with."""
         f, layer = context.f, self.layer
         left = self._left(context, f.index(0)) + row * layer.apart
-        rounded_row(f, address(context, self.first) + row * layer.states, left, layer.states, layer.vector)
+        rounded_row(f, context.operand(self.first) + row * layer.states, left, layer.states, layer.vector)
         for step in range(2):
             operand = self._left(context, f.index(step)) + row * layer.apart
             pad(f, operand, layer.states)
@@ -184,7 +183,7 @@ class Forward:
     def _features(self, context: KernelContext, row: Value, time: Value, to: Value) -> None:
         layer = self.layer
         if layer.features:
-            source = address(context, self.source.features) + (row * layer.times + time) * layer.features
+            source = context.operand(self.source.features) + (row * layer.times + time) * layer.features
             to = to + row * layer.apart + layer.words(layer.states)
             if layer.of_pairs:
                 lanes = 2 * layer.lanes
@@ -261,7 +260,7 @@ class GateInputs:
         if layer.features:
             return
         for row in f.range(0, layer.rows):
-            at = address(context, 0) + (row * layer.times + time) * layer.wide + panel * layer.width
+            at = context.operand(0) + (row * layer.times + time) * layer.wide + panel * layer.width
             for gate in range(layer.gates):
                 for v in range(layer.beside):
                     f.prefetch(at, gate * layer.states + v * layer.lanes)
@@ -281,7 +280,7 @@ class GateInputs:
 
 def read(context: KernelContext, layer: Layer, at: StatePosition) -> list[Value]:
     """Return the terms that are added to the product at a position, by gate."""
-    start = address(context, 0) + (at.row * layer.times + at.time) * layer.wide
+    start = context.operand(0) + (at.row * layer.times + at.time) * layer.wide
     return of_gates(context.f, start, layer, at)
 
 
@@ -298,7 +297,7 @@ def pack_panel(context: KernelContext, layer: Layer, panel: Value, features: int
         for pair in layer.pairs:
             part = layer.parts[pair[0][1]]
             weights, rows = (features, layer.features) if part.first else (1, layer.states)
-            matrix = Matrix(address(context, weights) + panel * layer.width, layer.wide)
+            matrix = Matrix(context.operand(weights) + panel * layer.width, layer.wide)
             _pack(f, layer, matrix, columns, pair, rows, to)
             chain_operands(f, layer, _blocks(layer, part), right=packed(to, len(pair), layer.lanes))
             to = to + part.depth * (len(pair) * layer.lanes * layer.elements)
@@ -366,7 +365,7 @@ def _products_in_place(context: KernelContext, layer: Layer, states: Value, pane
     Vectors beyond the last one repeat it, and nothing reads their results.
     """
     [all], lanes = layer.pairs, layer.lanes
-    to, start = context.thread_scratch(0, layer.element), address(context, 1) + panel * layer.width
+    to, start = context.thread_scratch(0, layer.element), context.operand(1) + panel * layer.width
     for columns in by_size(context.f, layer.states, layer.width, panel):
         last = columns // lanes - 1
         firsts = [layer.parts[part].gate * layer.states + min(v, last) * lanes for v, part in all]
@@ -379,7 +378,7 @@ def sums(context: KernelContext, layer: Layer, at: StatePosition, number: int) -
     f, count = context.f, len(layer.parts)
     products = [f.load(*slot(context, layer, at.row, number, part), layer.lanes) for part in range(count)]
     if layer.gates == 3:
-        bias = of_gates(f, address(context, 2), layer, at)
+        bias = of_gates(f, context.operand(2), layer, at)
         products[:3] = [x + y for x, y in zip(products[:3], bias, strict=True)]
     return products
 

@@ -272,13 +272,6 @@ def pad(f: Function, to: Value, count: int, is_widened: bool = False) -> None:
         f.store(zero, f.cast(to, zero.type), count)
 
 
-def address(context: KernelContext, number: int) -> Value:
-    """Return the address of an operand that is present."""
-    x = context.inputs[number]
-    assert x is not None, "only a mask is optional"
-    return x
-
-
 def kept(layer: Layer, all: Value, at: StatePosition) -> Value:
     """Return the address of the kept vectors of a position: by time, then vector of states, then row.
 

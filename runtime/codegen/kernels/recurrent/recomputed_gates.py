@@ -7,7 +7,7 @@ from runtime.codegen.ir import Function, Value
 from runtime.codegen.kernels.copies import copied
 from runtime.codegen.kernels.recurrent import cells
 from runtime.codegen.kernels.recurrent.forward import copy_left, pack_panel, products, read, sums
-from runtime.codegen.kernels.recurrent.layer import Layer, Operands, StatePosition, address, rounded_row
+from runtime.codegen.kernels.recurrent.layer import Layer, Operands, StatePosition, rounded_row
 from runtime.codegen.kernels.steps import KernelContext, KernelStep
 from runtime.codegen.kernels.tiles import by_size
 
@@ -51,9 +51,9 @@ class RecomputedGates:
             before = time + 1 if layer.reverse else time - 1
             is_first = time.equal(layer.times - 1 if layer.reverse else 0)
             with f.when(is_first):
-                self._copied(f, address(context, self.operands.first) + row * layer.states, to)
+                self._copied(f, context.operand(self.operands.first) + row * layer.states, to)
             with f.when(~is_first):
-                source = address(context, self.operands.states) + (row * layer.times + before) * layer.states
+                source = context.operand(self.operands.states) + (row * layer.times + before) * layer.states
                 self._copied(f, source, to)
 
     def _copied(self, f: Function, source: Value, to: Value) -> None:

@@ -80,8 +80,7 @@ class Winograd:
             self._transform(context, context.shared_scratch(1, self.element) + block * plan.block, first, tiles)
 
     def _transform(self, context: KernelContext, to: Value, first: Index, tiles: tuple[Index, Index]) -> None:
-        source = context.inputs[0]
-        assert source is not None, "a convolution has a source"
+        source = context.operand(0)
         to = context.f.cast(to, BFLOAT16) if self.plan.numbers == 2 else to
         transform_pixels(context.f, self.plan.tiling, self.plan.laid, source, to, BlockOfTiles(first, tiles, tiles[1]))
 

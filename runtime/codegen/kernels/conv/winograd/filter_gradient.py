@@ -199,9 +199,7 @@ class WinogradFilterGradient:
         panels: tuple[Index, Index],
     ) -> None:
         """Transform the pixels of some tiles, and panels of their gradients."""
-        f, plan, shape, (x, dy) = context.f, self.plan, self.shape, context.inputs
-        assert x is not None, "the input is there"
-        assert dy is not None, "the gradient of the result is there"
+        f, plan, shape, x, dy = context.f, self.plan, self.shape, context.operand(0), context.operand(1)
         transform_pixels(f, plan.tiling, plan.laid, x, pixels, block)
         for row, own in block.rows(f, plan.tiling):
             images = self._outputs(f, dy, own)

@@ -54,8 +54,7 @@ class TransformedFilters:
 
     def _straight(self, context: KernelContext, panel: Value, first: Value, columns: int, rows: int) -> None:
         """Transform with vectors of result channels."""
-        f, plan, w = context.f, self.plan, context.inputs[1]
-        assert w is not None, "a convolution has a filter"
+        f, plan, w = context.f, self.plan, context.operand(1)
         each, wide = plan.shape.of_pairs + 1, plan.shape.wide
         line = w + (first * (each * wide) + panel * plan.width)
         to = context.shared_scratch(0, self.element) + (panel * plan.panel + first * (plan.elements * plan.width))
@@ -82,8 +81,7 @@ class TransformedFilters:
 
     def _transposed(self, context: KernelContext, panel: Value, first: Value, columns: int, rows: int) -> None:
         """Transform with vectors of source channels, and transpose the results."""
-        f, plan, w = context.f, self.plan, context.inputs[1]
-        assert w is not None, "a convolution has a filter"
+        f, plan, w = context.f, self.plan, context.operand(1)
         memory_budget, size = context.thread_scratch(0, self.element), plan.width * self.rows * plan.elements
         each, numbers = plan.shape.of_pairs + 1, plan.numbers
         own = f.cast(memory_budget, BFLOAT16) if numbers == 2 else memory_budget

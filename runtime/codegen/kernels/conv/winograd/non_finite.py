@@ -46,8 +46,7 @@ class NonFiniteTiles:
 
     def _pack(self, context: KernelContext, panel: Value, columns: int) -> None:
         """Pack the filter tap by tap, in the order in which a tile of pixels reads it."""
-        f, plan, w = context.f, self.plan, context.inputs[1]
-        assert w is not None, "a convolution has a filter"
+        f, plan, w = context.f, self.plan, context.operand(1)
         shape, to, size = plan.shape, context.thread_scratch(0, self.element), plan.shape.deep * plan.width
         rows, across = shape.rows.phases[0], shape.columns.phases[0]
         for tap in f.range(0, FILTER_TAPS * FILTER_TAPS):
@@ -60,8 +59,7 @@ class NonFiniteTiles:
             packed_right(f, matrix, to + f.index(tap) * size, shape.deep, columns, plan.width, shape.deep, self.vector)
 
     def _tile(self, context: KernelContext, at: ImageTile, panel: Value, columns: int) -> None:
-        f, plan, source = context.f, self.plan, context.inputs[0]
-        assert source is not None, "a convolution has a source"
+        f, plan, source = context.f, self.plan, context.operand(0)
         deep, copy = plan.shape.deep, context.thread_scratch(1, self.element)
         for i, line in enumerate(plan.tiling.pixels(f, source, deep, at)):
             for j, pixel in enumerate(line):

@@ -222,6 +222,5 @@ def vectors_of(f: Function, channels: int, lanes: int) -> Iterator[tuple[Index, 
 
 def zeros_of(f: Function, like: Value, count: int) -> Value:
     """Return the address of `count` zeros."""
-    assert like.type.element is not None, "it is an address of elements"
-    size = count * like.type.element.bits // 8
-    return f.cast(f.data(f"zeros_{size}", bytes(size)), like.type.element)
+    size = count * like.element.bits // 8
+    return f.cast(f.data(f"zeros_{size}", bytes(size)), like.element)
