@@ -41,44 +41,15 @@ writes the list of the backend tests of ONNX that do not pass again; it may only
 
 from __future__ import annotations
 
-from typing import Final
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any, Final
 
 from compiler.exporters.onnx.call import Export
 from compiler.frontends.onnx.node import Mapping
-from compiler.onnx_operators import (
-    activation,
-    attention,
-    contributed,
-    contributed_attention,
-    conv,
-    criteria,
-    dynamic_recurrent,
-    fill,
-    flow,
-    index,
-    integers,
-    linalg,
-    norm,
-    part,
-    pointwise,
-    pool,
-    quantize,
-    recurrent,
-    reduce,
-    resize,
-    selection,
-    sequences,
-    shape,
-    signal,
-    update,
-)
-from compiler.onnx_operators.ml import encoders, linear_models, svm, trees
 
-FAMILIES: Final = (
-    activation, attention, contributed, contributed_attention, flow, conv, criteria, dynamic_recurrent, fill, index,
-    integers, linalg, norm, part, pointwise, pool, quantize, recurrent, reduce, resize, selection, sequences, shape,
-    signal, update, encoders, linear_models, svm, trees,
-)  # fmt: skip
+FAMILIES: Final[list[Any]] = [import_module(f"{__name__}.{family.name}") for family in iter_modules(__path__)]
+"""The modules of this folder."""
 
 IMPORTS: Final[dict[str, Mapping]] = {name: mapping for family in FAMILIES for name, mapping in family.IMPORTS.items()}
 """All mappings to prograd by the name of ONNX's operator, with its domain if that is not ONNX's own."""

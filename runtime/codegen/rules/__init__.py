@@ -44,6 +44,9 @@ shape       the same elements in another arrangement
 `RULES` is filled when this package is imported. An op without a rule runs as its NumPy kernel.
 """
 
+from importlib import import_module
+from pkgutil import iter_modules
+
 from runtime.codegen.kernels.indices import ALL_AXES as ALL_AXES
 from runtime.codegen.kernels.indices import Indices as Indices
 from runtime.codegen.kernels.registers import constant as constant
@@ -55,42 +58,6 @@ from runtime.codegen.kernels.steps import KernelStep as KernelStep
 from runtime.codegen.kernels.steps import KernelSteps as KernelSteps
 from runtime.codegen.kernels.steps import Prepack as Prepack
 from runtime.codegen.kernels.steps import RowTiles as RowTiles
-from runtime.codegen.rules import activation as activation
-from runtime.codegen.rules import adam as adam
-from runtime.codegen.rules import adaptive as adaptive
-from runtime.codegen.rules import attention as attention
-from runtime.codegen.rules import augment as augment
-from runtime.codegen.rules import conv as conv
-from runtime.codegen.rules import copy as copy
-from runtime.codegen.rules import ctc as ctc
-from runtime.codegen.rules import elementary as elementary
-from runtime.codegen.rules import fill as fill
-from runtime.codegen.rules import index as index
-from runtime.codegen.rules import integers as integers
-from runtime.codegen.rules import layer_norm as layer_norm
-from runtime.codegen.rules import logic as logic
-from runtime.codegen.rules import loss as loss
-from runtime.codegen.rules import norm as norm
-from runtime.codegen.rules import one_hot as one_hot
-from runtime.codegen.rules import order as order
-from runtime.codegen.rules import pointwise as pointwise
-from runtime.codegen.rules import pool as pool
-from runtime.codegen.rules import products as products
-from runtime.codegen.rules import quantization as quantization
-from runtime.codegen.rules import random as random
-from runtime.codegen.rules import recurrent as recurrent
-from runtime.codegen.rules import reductions as reductions
-from runtime.codegen.rules import rounding as rounding
-from runtime.codegen.rules import sampling as sampling
-from runtime.codegen.rules import scan as scan
-from runtime.codegen.rules import scatter as scatter
-from runtime.codegen.rules import shape as shape
-from runtime.codegen.rules import sorting as sorting
-from runtime.codegen.rules import sparse as sparse
-from runtime.codegen.rules import special as special
-from runtime.codegen.rules import statistics as statistics
-from runtime.codegen.rules import unfold as unfold
-from runtime.codegen.rules import update as update
 from runtime.codegen.rules.decomposition import DecompositionBuilder as DecompositionBuilder
 from runtime.codegen.rules.decomposition import SymbolicTensor as SymbolicTensor
 from runtime.codegen.rules.rule import RULES as RULES
@@ -103,3 +70,6 @@ from runtime.codegen.rules.rule import Reduction as Reduction
 from runtime.codegen.rules.rule import Rule as Rule
 from runtime.codegen.rules.rule import is_random as is_random
 from runtime.codegen.rules.rule import rule_of as rule_of
+
+for _family in iter_modules(__path__):
+    import_module(f"{__name__}.{_family.name}")

@@ -35,42 +35,18 @@ If no operator of prograd computes the same, add one to the registry first. Its 
 
 from __future__ import annotations
 
-from typing import Final
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any, Final
 
-from compiler.frontends.torch.operators import (
-    activation,
-    attention,
-    composed,
-    control,
-    conv,
-    criteria,
-    decomposition,
-    fill,
-    fourier,
-    index,
-    linalg,
-    norm,
-    orthogonal,
-    pointwise,
-    pool,
-    positions,
-    random,
-    recurrent,
-    reduce,
-    resize,
-    shape,
-    special,
-    write,
-)
+from compiler.frontends.torch.operators import attention, control, criteria, decomposition, index
 from compiler.frontends.torch.operators.call import Mapping
 
-FAMILIES: Final = (
-    activation, attention, composed, control, conv, criteria, decomposition, fill, fourier, index, linalg, norm,
-    orthogonal, pointwise, pool, positions, random, recurrent, reduce, resize, shape, special, write,
-)  # fmt: skip
+FAMILIES: Final[list[Any]] = [import_module(f"{__name__}.{family.name}") for family in iter_modules(__path__)]
+"""The modules of this folder."""
 
 OPERATORS: Final[dict[str, Mapping]] = {
-    name: mapping for family in FAMILIES for name, mapping in family.OPERATORS.items()
+    name: mapping for family in FAMILIES for name, mapping in getattr(family, "OPERATORS", {}).items()
 }
 """All mappings by the name of ATen's operator with its overload."""
 
