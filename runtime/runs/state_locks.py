@@ -8,6 +8,7 @@ thread that holds it shared may not take it exclusively.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Condition, Lock, get_ident
 from typing import Protocol
 
@@ -36,13 +37,13 @@ class StateLocks:
         self._queued = 0  # number of waiting readers
         self._due = 0  # number of readers that waited when the last exclusive lock ended
 
-    def shared(self) -> _Shared:
+    def shared(self) -> StateLock:
         """Return the context of the shared lock, in which no thread changes the states."""
-        return _Shared(self)
+        return _Held(self.acquire_shared, self.release_shared)
 
-    def exclusive(self) -> _Exclusive:
+    def exclusive(self) -> StateLock:
         """Return the context of the exclusive lock; raise UsageError inside a shared one."""
-        return _Exclusive(self)
+        return _Held(self.acquire_exclusive, self.release_exclusive)
 
     def acquire_exclusive(self) -> None:
         """Take the exclusive lock, which `release_exclusive` releases."""
@@ -116,29 +117,16 @@ class StateLocks:
             self._changed.notify_all()
 
 
-class _Exclusive:
-    """The context of the exclusive lock: a class, as `_Shared`."""
+class _Held:
+    """The context of a lock: a class, as a generator would slow down small predictions."""
 
-    __slots__ = ("_locks",)
+    __slots__ = ("_acquire", "_release")
 
-    def __init__(self, locks: StateLocks) -> None:
-        self._locks = locks
-
-    def __enter__(self) -> None:
-        self._locks.acquire_exclusive()
-
-    def __exit__(self, *error: object) -> None:
-        self._locks.release_exclusive()
-
-
-class _Shared:
-    """The context of the shared lock: a class, as a generator would slow down small predictions."""
-
-    def __init__(self, locks: StateLocks) -> None:
-        self._locks = locks
+    def __init__(self, acquire: Callable[[], None], release: Callable[[], None]) -> None:
+        self._acquire, self._release = acquire, release
 
     def __enter__(self) -> None:
-        self._locks.acquire_shared()
+        self._acquire()
 
     def __exit__(self, *error: object) -> None:
-        self._locks.release_shared()
+        self._release()

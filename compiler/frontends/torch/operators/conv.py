@@ -17,6 +17,11 @@ def numbers(given: int | Sequence[int], axes: int) -> tuple[int, ...]:
     return listed * axes if len(listed) == 1 else listed
 
 
+def windows(axes: int, **given: Any) -> dict[str, Any]:
+    """Return the attributes of windows with a number for each axis."""
+    return {name: numbers(value, axes) for name, value in given.items()}
+
+
 def _conv(
     call: Call,
     x: Arranged,
@@ -33,14 +38,8 @@ def _conv(
         return squeezed(made, [0])
     dilation = numbers(dilation, axes)
     window = [extent.number for extent in w.shape[2:]]
-    y = ops.conv(
-        last(x),
-        filters(w),
-        stride=numbers(stride, axes),
-        padding=_padding(padding, window, dilation),
-        dilation=dilation,
-        groups=groups,
-    )
+    pieces = windows(axes, stride=stride, padding=_padding(padding, window, dilation), dilation=dilation)
+    y = ops.conv(last(x), filters(w), groups=groups, **pieces)
     return first(y if bias is None else y + ordered(bias, (0,)))
 
 
@@ -64,16 +63,8 @@ def _conv_transpose(
     groups: int = 1,
     dilation: int | Sequence[int] = 1,
 ) -> Arranged:
-    axes = w.rank - 2
-    y = ops.conv_transpose(
-        last(x),
-        filters(w),
-        stride=numbers(stride, axes),
-        padding=numbers(padding, axes),
-        output_padding=numbers(output_padding, axes),
-        dilation=numbers(dilation, axes),
-        groups=groups,
-    )
+    pieces = windows(w.rank - 2, stride=stride, padding=padding, output_padding=output_padding, dilation=dilation)
+    y = ops.conv_transpose(last(x), filters(w), groups=groups, **pieces)
     return first(y if bias is None else y + ordered(bias, (0,)))
 
 
@@ -96,14 +87,7 @@ def _convolution(
 
 def _im2col(call: Call, x: Arranged, window: Any, dilation: Any, padding: Any, stride: Any) -> Arranged:
     """Return windows as [n, c * h * w, count]: torch.nn.functional.unfold."""
-    edges = numbers(padding, 2)
-    y = ops.unfold(
-        last(x),
-        window=numbers(window, 2),
-        stride=numbers(stride, 2),
-        padding=(*edges, *edges),
-        dilation=numbers(dilation, 2),
-    )
+    y = ops.unfold(last(x), **windows(2, window=window, stride=stride, padding=padding, dilation=dilation))
     n, rows, columns, size = y.shape
     channels = x.shape[1].number
     assert isinstance(size, int)

@@ -12,8 +12,10 @@ from compiler.frontends.arranged import Arranged, arranged, expanded, plain, squ
 from compiler.frontends.channels import first, last
 from compiler.frontends.extents import Extent
 from compiler.frontends.torch.operators.call import Call, Mapping
-from compiler.frontends.torch.operators.conv import numbers
+from compiler.frontends.torch.operators.conv import numbers, windows
 from registry import Value, ops
+
+Numbers = tuple[int, ...]
 
 
 def _batched(x: Arranged, axes: int, function: Any) -> Arranged:
@@ -33,17 +35,8 @@ def _max_pool(axes: int) -> Mapping:
         dilation: int | Sequence[int] = 1,
         ceil_mode: bool = False,
     ) -> Arranged:
-        def function(v: Value) -> Value:
-            return ops.max_pool(
-                v,
-                window=numbers(window, axes),
-                stride=numbers(stride or window, axes),
-                padding=numbers(padding, axes),
-                dilation=numbers(dilation, axes),
-                ceil_mode=ceil_mode,
-            )
-
-        return _batched(x, axes, function)
+        pieces = windows(axes, window=window, stride=stride or window, padding=padding, dilation=dilation)
+        return _batched(x, axes, lambda v: ops.max_pool(v, ceil_mode=ceil_mode, **pieces))
 
     return mapped
 
@@ -111,28 +104,22 @@ def _avg_pool(axes: int) -> Mapping:
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Arranged:
+        pieces = windows(axes, window=window, stride=stride or window, padding=padding)
+
         def function(v: Value) -> Value:
             if divisor_override is not None:
-                return _window_sum(v, axes, window, stride, padding, ceil_mode) * (1.0 / divisor_override)
-            return ops.avg_pool(
-                v,
-                window=numbers(window, axes),
-                stride=numbers(stride or window, axes),
-                padding=numbers(padding, axes),
-                ceil_mode=ceil_mode,
-                count_include_pad=count_include_pad,
-            )
+                return _window_sum(v, **pieces, ceil_mode=ceil_mode) * (1.0 / divisor_override)
+            return ops.avg_pool(v, ceil_mode=ceil_mode, count_include_pad=count_include_pad, **pieces)
 
         return _batched(x, axes, function)
 
     return mapped
 
 
-def _window_sum(v: Value, axes: int, window: Any, stride: Any, padding: Any, ceil_mode: bool) -> Value:
+def _window_sum(v: Value, *, window: Numbers, stride: Numbers, padding: Numbers, ceil_mode: bool) -> Value:
     """Return the sums of windows with channels last, where the image is padded so that all windows are whole."""
-    sizes, steps, pads = numbers(window, axes), numbers(stride or window, axes), numbers(padding, axes)
     before, after = [0], [0]
-    for extent, size, step, pad in zip(v.shape[1:-1], sizes, steps, pads, strict=True):
+    for extent, size, step, pad in zip(v.shape[1:-1], window, stride, padding, strict=True):
         if not isinstance(extent, int):
             raise CompileError(f"windows along {extent} pixels need a number; import without that symbol")
         rest = extent + 2 * pad - size
@@ -142,7 +129,7 @@ def _window_sum(v: Value, axes: int, window: Any, stride: Any, padding: Any, cei
         before.append(pad)
         after.append(max(pad, (count - 1) * step + size - extent - pad))
     padded = ops.pad(v, before=(*before, 0), after=(*after, 0))
-    return ops.avg_pool(padded, window=sizes, stride=steps) * float(math.prod(sizes))
+    return ops.avg_pool(padded, window=window, stride=stride) * float(math.prod(window))
 
 
 def _adaptive(function: Any, axes: int) -> Mapping:
