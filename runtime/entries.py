@@ -9,7 +9,7 @@ from typing import NamedTuple
 from prograd_proto import ProgramError, TensorType, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.entry_views import NO_NAMES, SpelledNames
-from prograd_proto.spelling import closest
+from prograd_proto.spelling import closest_or_all
 from runtime.errors import UsageError
 
 
@@ -48,7 +48,7 @@ def find_entry(program: pb.ProgramDesc, name: str) -> pb.EntryDesc:
         if entry.name == name:
             return entry
     names = [entry.name for entry in program.entries]
-    hint = closest(name, names) or f"; the entries are {', '.join(names)}"
+    hint = closest_or_all(name, names, "the entries are")
     if name == "predict":
         hint += "; program.outputs(…) declares the results of a prediction"
     raise UsageError(f"there is no entry {name!r}{hint}")

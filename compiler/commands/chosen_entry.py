@@ -8,7 +8,7 @@ from compiler.errors import UsageError
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.printable import MAX_WORD_CHARACTERS, sentence
-from prograd_proto.spelling import closest
+from prograd_proto.spelling import closest, closest_or_all
 from prograd_proto.text.words import name as in_words
 
 
@@ -20,8 +20,7 @@ def chosen_entry(path: str, program: pb.ProgramDesc, name: str | None) -> pb.Ent
     if name is None:
         return entries.get(program.run.entry, program.entries[0])
     if name not in entries:
-        hint = closest(name, entries) or f"; its entries are {', '.join(entries)}"
-        raise UsageError(f"{path}: there is no entry {name!r}{hint}")
+        raise UsageError(f"{path}: there is no entry {name!r}{closest_or_all(name, entries, 'its entries are')}")
     return entries[name]
 
 

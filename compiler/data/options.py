@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from prograd_proto.spelling import closest
+from prograd_proto.spelling import closest_or_all
 from runtime.errors import UsageError
 from runtime.rows.encoding.dates import DEFAULT_PARTS, PARTS
 
@@ -138,8 +138,7 @@ def options_of(given: Mapping[str, Any]) -> PackOptions:
     asked: dict[str, Any] = {}
     for name, value in given.items():
         if name not in _FORMS:
-            hint = closest(name, _FORMS) or f"; there are {', '.join(_FORMS)}"
-            raise UsageError(f"pack: there is no option {name!r}{hint}")
+            raise UsageError(f"pack: there is no option {name!r}{closest_or_all(name, _FORMS)}")
         form, example = _FORMS[name]
         try:
             asked[name] = form(value)
@@ -170,8 +169,7 @@ def _known_parts(parts: Any) -> list[str]:
     names = _names(parts or DEFAULT_PARTS)
     for name in names:
         if name not in PARTS:
-            hint = closest(name, PARTS) or f"; there are {', '.join(PARTS)}"
-            raise UsageError(f"date: a date has no part {name!r}{hint}")
+            raise UsageError(f"date: a date has no part {name!r}{closest_or_all(name, PARTS)}")
     return names
 
 

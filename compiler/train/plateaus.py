@@ -9,7 +9,7 @@ from compiler.build.whole_numbers import is_whole
 from prograd_proto import program_pb2 as pb
 from prograd_proto.better import Best, best_by_name
 from prograd_proto.settings import Interval
-from prograd_proto.spelling import closest
+from prograd_proto.spelling import closest_or_all
 from registry import Block, OpError, Value
 from registry.settings import Number, require_within
 
@@ -80,7 +80,7 @@ def settle_plateaus(program: pb.ProgramDesc, declared: Mapping[str, Best]) -> No
         if not plateau.metric:
             plateau.metric = run.keep_best.metric or "loss"
         if plateau.metric not in known:
-            hint = closest(plateau.metric, known) or f"; there are {', '.join(known) or 'none'}"
+            hint = closest_or_all(plateau.metric, known)
             raise OpError(f"reduce_on_plateau: monitor={plateau.metric!r} is no metric of this program{hint}")
         if plateau.direction == pb.DIRECTION_UNSPECIFIED:
             name = plateau.metric.rpartition(".")[2]

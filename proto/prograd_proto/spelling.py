@@ -34,6 +34,12 @@ def closest_and_all(name: str, known: Iterable[str]) -> str:
     return f"{near} There {are(known)}" if near else f"; there {are(known)}"
 
 
+def closest_or_all(name: str, known: Iterable[str], words: str = "there are") -> str:
+    """Return `; did you mean 'axis'?`, or else `; there are axis, keepdims` with all names, by these words."""
+    known = list(known)
+    return closest(name, known) or f"; {words} {', '.join(known) or 'none'}"
+
+
 def closest_or_first(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'axis'?`, or else `; there are axis, keepdims` with the first few names, or nothing."""
     known = list(known)

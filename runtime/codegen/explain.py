@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from prograd_proto.spelling import closest
+from prograd_proto.spelling import closest_or_all
 from runtime.codegen.emit.code import emit
 from runtime.codegen.groups.group import Group
 from runtime.codegen.groups.nodes import Node
@@ -50,8 +50,7 @@ def _after(block: LoweredBlock, name: str) -> LoweredBlock:
     """Return the block after one pass, by lowering it again up to there."""
     names = [each.name for each in PASSES.of_step(block.is_instrumented)]
     if name not in names:
-        hint = closest(name, names) or f"; the passes are {', '.join(names)}"
-        raise UsageError(f"the native engine has no pass {name!r}{hint}")
+        raise UsageError(f"the native engine has no pass {name!r}{closest_or_all(name, names, 'the passes are')}")
     snapshots = PASSES.snapshots(block.unlowered())
     return next(snapshot for passed, snapshot in snapshots if passed == name)
 

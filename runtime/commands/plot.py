@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from prograd_proto.files import load
-from prograd_proto.spelling import closest
+from prograd_proto.spelling import closest, closest_or_all
 from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.outputs import require_free
 from runtime.command_line.results import put_result
@@ -101,6 +101,5 @@ def _chosen(curves: Sequence[Curve], metrics: Sequence[str]) -> list[Curve]:
     known = list(dict.fromkeys(curve.metric for curve in curves))
     for name in metrics:
         if name not in known:
-            hint = closest(name, known) or f"; there are {', '.join(known) or 'none'}"
-            raise UsageError(f"--metric {name}: no file has this metric{hint}")
+            raise UsageError(f"--metric {name}: no file has this metric{closest_or_all(name, known)}")
     return [curve for name in metrics or known for curve in curves if curve.metric == name]

@@ -49,10 +49,10 @@ def make_engine(name: str | None, program: pb.ProgramDesc, options: EngineOption
     if not asked:
         return _fastest(program, options)
     if asked not in ENGINES:
-        from prograd_proto.spelling import closest
+        from prograd_proto.spelling import closest_or_all
         from runtime.errors import UsageError
 
-        hint = closest(asked, ENGINES) or f"; the engines are {', '.join(ENGINES)}"
+        hint = closest_or_all(asked, ENGINES, "the engines are")
         raise UsageError(f"{'' if name else f'{VARIABLE}: '}there is no engine {asked!r}{hint}")
     return ENGINES[asked](program, options), ""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from math import isfinite
 from typing import Final
 
-from prograd_proto.spelling import closest
+from prograd_proto.spelling import closest_or_all
 from runtime.errors import UsageError
 
 MOST_CHOICES: Final = 256
@@ -54,8 +54,7 @@ def choices_of(given: Mapping[str, float], defaults: Mapping[str, float]) -> Cho
     made: dict[str, float] = {}
     for name, value in {**{k: v for k, v in defaults.items() if k in known}, **given}.items():
         if name not in _RANGES:
-            hint = closest(name, NAMES) or f"; there are {', '.join(NAMES)}"
-            raise UsageError(f"there is no choice {name!r}{hint}")
+            raise UsageError(f"there is no choice {name!r}{closest_or_all(name, NAMES)}")
         least, most, words = _RANGES[name]
         whole = name in ("top_k", "seed")
         if not (isfinite(value) and least <= value <= most) or (whole and value != int(value)):

@@ -9,7 +9,7 @@ import numpy as np
 
 from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS, INTEGER_RANGES, INTEGERS, wide
-from prograd_proto.spelling import closest
+from prograd_proto.spelling import closest_or_all
 from runtime.conversion import converted, converted_input
 from runtime.dtypes import Array, array_type, count_nonfinite, is_float, numpy_dtype
 from runtime.entries import BoundEntry, Feed
@@ -148,7 +148,7 @@ def check_names(bound: BoundEntry, given: Mapping[str, object]) -> None:
     """Raise DataError unless exactly the entry's feeds are given."""
     for name in given:
         if name not in bound.feeds:
-            hint = closest(name, bound.feeds) or f"; its feeds are: {', '.join(bound.feeds) or 'none'}"
+            hint = closest_or_all(name, bound.feeds, "its feeds are:")
             raise DataError(f"entry {bound.name!r} has no feed {name!r}{hint}")
     for feed in bound.feeds.values():
         if feed.name not in given:

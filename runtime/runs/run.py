@@ -12,7 +12,7 @@ from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.entry_views import Entries
 from prograd_proto.files import load as load_program
-from prograd_proto.spelling import closest, no_attribute
+from prograd_proto.spelling import closest_or_all, no_attribute
 from runtime.blas import use_one_thread
 from runtime.dtypes import Array
 from runtime.engines.engine import EngineOptions
@@ -591,8 +591,7 @@ def _require_known(what: str, given: Mapping[str, object], function: Callable[..
         if name not in known:
             if name in _OTHER_OPTIONS and what in ("train", "events"):
                 raise UsageError(f"{what}: there is no option {name!r}; {_OTHER_OPTIONS[name]}")
-            hint = closest(name, known) or f"; there are {', '.join(known)}"
-            raise UsageError(f"{what}: there is no option {name!r}{hint}")
+            raise UsageError(f"{what}: there is no option {name!r}{closest_or_all(name, known)}")
 
 
 def _unpickled(kind: type[Run], content: PickledRun) -> Run:

@@ -27,7 +27,7 @@ from compiler.passes.bind_dimensions import bind_dimensions, only_sources, symbo
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.files import copy_of
-from prograd_proto.spelling import closest
+from prograd_proto.spelling import closest, closest_or_all
 from prograd_proto.wording import own_version
 from runtime.runs.untrained import warn_of_initial_values
 
@@ -102,8 +102,7 @@ def _source_block(program: pb.ProgramDesc, name: str, sizes: Mapping[str, int]) 
     """Return the number of an entry's block as built, with symbols bound to sizes, and the program that has it."""
     entries = {entry.name: entry for entry in program.entries}
     if name not in entries:
-        hint = closest(name, entries) or f"; its entries are {', '.join(entries)}"
-        raise CompileError(f"to_onnx: there is no entry {name!r}{hint}")
+        raise CompileError(f"to_onnx: there is no entry {name!r}{closest_or_all(name, entries, 'its entries are')}")
     number = entries[name].source_block
     if not sizes:
         return number, program

@@ -15,7 +15,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 import numpy as np
 
-from prograd_proto.spelling import closest
+from prograd_proto.spelling import closest, closest_or_all
 from runtime.commands.tables.fields import Field, fields_of
 from runtime.commands.tables.writers import WRITERS
 from runtime.dtypes import Array
@@ -182,8 +182,7 @@ def _chosen(answers: list[Answer], entry: str, fetch: Sequence[str]) -> list[Ans
     known = [answer.fetch for answer in answers]
     for name in fetch:
         if name not in known:
-            hint = closest(name, known) or f"; there are {', '.join(known) or 'none'}"
-            raise UsageError(f"--out: the entry {entry!r} has no fetch {name!r} with rows{hint}")
+            raise UsageError(f"--out: the entry {entry!r} has no fetch {name!r} with rows{closest_or_all(name, known)}")
     if not known:
         raise UsageError(f"--out: the entry {entry!r} has no fetch with rows; declare one by program.outputs")
     return [answer for answer in answers if not fetch or answer.fetch in fetch]

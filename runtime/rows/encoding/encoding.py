@@ -15,7 +15,7 @@ import numpy as np
 from prograd_proto import ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.ragged_names import OFFSETS, base_of
-from prograd_proto.spelling import closest
+from prograd_proto.spelling import closest, closest_or_all
 from runtime.dtypes import Array
 from runtime.errors import DataError
 from runtime.files.tensor_files import read_metadata
@@ -270,8 +270,7 @@ class Encoding:
         if name in self._behind:
             return replace(self.columns[self._behind[name]], name=name)
         if name not in self.columns:
-            hint = closest(name, self.columns) or f"; there are {', '.join(self.columns)}"
-            raise DataError(f"the packed rows have no column {name!r}{hint}")
+            raise DataError(f"the packed rows have no column {name!r}{closest_or_all(name, self.columns)}")
         return self.columns[name]
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from prograd_proto.spelling import closest
+from prograd_proto.spelling import closest_or_all
 from runtime.dtypes import Array
 from runtime.errors import UsageError
 from runtime.runs.session import Session
@@ -38,7 +38,7 @@ class Decoding:
         """Raise UsageError for a fetch that an entry does not have."""
         for name in [*self.columns, *self._as_bytes]:
             if name not in known:
-                hint = closest(name, known) or f"; there are {', '.join(known)}"
+                hint = closest_or_all(name, known)
                 raise UsageError(f"--decode {name}: the entry {entry!r} has no fetch {name!r}{hint}")
 
     def __call__(self, arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.spelling import closest
+from prograd_proto.spelling import closest_or_all
 from runtime.errors import UsageError
 from runtime.runs.metrics import Metrics, Number
 
@@ -111,8 +111,7 @@ def require_watched(name: str, known: Collection[str], *, evaluates: bool) -> No
             else ("it does not evaluate; give validation_data= or validation_split=, and write")
         )
         raise UsageError(f"the run watches {name!r}, and {how} {bare!r}")
-    hint = closest(name, known) or f"; there are {', '.join(known) or 'none'}"
-    raise UsageError(f"the run watches {name!r}, which is no scalar that it reports{hint}")
+    raise UsageError(f"the run watches {name!r}, which is no scalar that it reports{closest_or_all(name, known)}")
 
 
 def with_entries(metrics: Metrics, evaluation: Metrics, entries: tuple[str, str]) -> Metrics:
