@@ -159,10 +159,8 @@ class _Found:
         return _count(name, self[name])
 
     def counts(self, name: str, length: int) -> list[int]:
-        values = self[name]
-        if not isinstance(values, list) or len(cast(list[object], values)) != length:
-            raise ValueError(f"{name} is no list of {length} counts")
-        return [_count(name, value) for value in cast(list[object], values)]
+        values = _list(self[name], f"{name} is no list of {length} counts", length)
+        return [_count(name, value) for value in values]
 
     def plan_start(self) -> tuple[int, int]:
         epoch, steps = self.counts("plan_start", 2) if "plan_start" in self._values else (0, 0)
@@ -177,16 +175,9 @@ class _Found:
         return cast(dict[str, str], values)
 
     def top(self) -> list[tuple[Number, int]]:
-        pairs = self._values.get("top", [])
-        if not isinstance(pairs, list):
-            raise ValueError("top is no list of values and steps")
-        found: list[tuple[Number, int]] = []
-        for pair in cast(list[object], pairs):
-            if not isinstance(pair, list) or len(cast(list[object], pair)) != 2:
-                raise ValueError("top is no list of values and steps")
-            value, steps = cast(list[object], pair)
-            found.append((_number("top", value), _count("top", steps)))
-        return found
+        fault = "top is no list of values and steps"
+        pairs = [_list(pair, fault, 2) for pair in _list(self._values.get("top", []), fault)]
+        return [(_number("top", value), _count("top", steps)) for value, steps in pairs]
 
     def watches(self) -> dict[str, Watch]:
         values = self._values.get("watches", {})
@@ -195,14 +186,9 @@ class _Found:
         return {name: _watch(watch) for name, watch in cast(dict[str, object], values).items()}
 
     def metrics(self, name: str) -> Metrics:
-        pairs = self[name]
-        if not isinstance(pairs, list):
-            raise ValueError(f"{name} is no list of names and numbers")
+        fault = f"{name} is no list of names and numbers"
         metrics: Metrics = {}
-        for pair in cast(list[object], pairs):
-            if not isinstance(pair, list) or len(cast(list[object], pair)) != 2:
-                raise ValueError(f"{name} is no list of names and numbers")
-            key, value = cast(list[object], pair)
+        for key, value in [_list(pair, fault, 2) for pair in _list(self[name], fault)]:
             if not isinstance(key, str) or key in metrics:
                 raise ValueError(f"{name} has a name twice, or one that is no text")
             metrics[key] = _number(name, value)
@@ -218,12 +204,16 @@ def _written_watches(watches: Mapping[str, Watch]) -> dict[str, list[Number | st
 
 
 def _watch(value: object) -> Watch:
-    if not isinstance(value, list) or len(cast(list[object], value)) != 3:
-        raise ValueError("watches has what is no watch")
-    best, wait, cooldown = cast(list[object], value)
-    return Watch(
-        None if best is None else _number("watches", best), _count("watches", wait), _count("watches", cooldown)
-    )
+    best, wait, cooldown = _list(value, "watches has what is no watch", 3)
+    best = None if best is None else _number("watches", best)
+    return Watch(best, _count("watches", wait), _count("watches", cooldown))
+
+
+def _list(value: object, fault: str, length: int | None = None) -> list[Any]:
+    """Return a value that is a list of this length, or of any; raise ValueError with the fault for another one."""
+    if not isinstance(value, list) or length not in (None, len(cast(list[object], value))):
+        raise ValueError(fault)
+    return cast(list[Any], value)
 
 
 def _written(metrics: Metrics) -> list[list[Number | str]]:
