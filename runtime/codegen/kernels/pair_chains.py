@@ -198,22 +198,41 @@ def whole_groups(pairs: Index) -> Index:
     return pairs // GROUP_PAIRS * GROUP_PAIRS if isinstance(pairs, int) else pairs & -GROUP_PAIRS
 
 
-class _Group(NamedTuple):
-    """A group of the depth.
+class _Place(NamedTuple):
+    """A place in the depth.
 
     Attributes:
         zero: a vector of zeros, at which chains start.
-        left, right: addresses of its first pair.
-        along: the innermost loop of the depth.
-        first: the number of its first pair in that loop.
-        pairs: number of its pairs.
-        doubles: number of words of a chain that hold two elements; its other elements are float32.
+        left, right: addresses of both operands.
+        along: the loop of the depth that begins here, or that this place is in.
     """
 
     zero: Value
     left: Value
     right: Value
     along: DepthLoop
+
+    def at(self, i: Index) -> tuple[Value, Value]:
+        """Return the addresses of both operands `i` iterations further on."""
+        return self.left + i * self.along.left, self.right + i * self.along.right
+
+    def moved(self, i: Index) -> _Place:
+        """Return the place `i` iterations further on."""
+        left, right = self.at(i)
+        return self._replace(left=left, right=right)
+
+
+class _Group(NamedTuple):
+    """A group of the depth.
+
+    Attributes:
+        place: its first pair, and the innermost loop of the depth.
+        first: the number of its first pair in that loop.
+        pairs: number of its pairs.
+        doubles: number of words of a chain that hold two elements; its other elements are float32.
+    """
+
+    place: _Place
     first: Index
     pairs: Index
     doubles: int
@@ -259,16 +278,15 @@ class _Chains(NamedTuple):
     def added(self, sums: list[Value], zero: Value) -> list[Value]:
         """Return these sums and the products of the depth; `zero` is a vector of zeros, at which chains start."""
         lanes, (*outer, along), found = self.tile.vector.lanes, self.tile.depth, list[Value]()
+        place = _Place(zero, self.tile.left, self.tile.right, self.tile.depth[0])
         if self.pairs.is_chained and not outer and self._is_one_run(along.iterations):
             for rows in self._chained_parts():
                 before = sums[len(found) : len(found) + len(rows) * len(self.tile.vectors)]
-                found += self._groups(
-                    before, zero, self.tile.left, self.tile.right, along, 0, along.iterations, rows, not found
-                )
+                found += self._groups(before, place, 0, along.iterations, rows, not found)
             return found
         for i, x in enumerate(sums):
             self.tile.f.store(x, self._buffer("tile_sums"), i * lanes)
-        self._nested(zero, self.tile.left, self.tile.right, self.tile.depth)
+        self._nested(place, self.tile.depth[1:])
         return [self.tile.f.load(self._buffer("tile_sums"), i * lanes, lanes) for i in range(len(sums))]
 
     def _buffer(self, name: str) -> Value:
@@ -276,32 +294,32 @@ class _Chains(NamedTuple):
         size = len(self.tile.rows) * len(self.tile.vectors) * self.tile.vector.lanes
         return self.tile.f.buffer(f"{name}_{size}", FLOAT32, size)
 
-    def _nested(self, zero: Value, left: Value, right: Value, depth: Sequence[DepthLoop]) -> None:
-        along, *inner = depth
+    def _nested(self, place: _Place, inner: Sequence[DepthLoop]) -> None:
+        along = place.along
         if inner:
             for i in self.tile.f.range(0, along.iterations):
-                self._nested(zero, left + i * along.left, right + i * along.right, inner)
+                self._nested(place.moved(i)._replace(along=inner[0]), inner[1:])
             return
         count, whole = along.iterations, whole_groups(along.iterations)
-        self._whole_groups(zero, left, right, along, whole)
+        self._whole_groups(place, whole)
         rest = count - whole
         if isinstance(rest, Value):
             with self.tile.f.when(rest.not_equal(0)):
-                self._group(zero, left, right, along, whole, rest)
+                self._group(place, whole, rest)
         elif rest and self.pairs.chains_rest:
             assert isinstance(whole, int), "the depth is a constant"
-            self._chained_rest(zero, left + whole * along.left, right + whole * along.right, along, rest, whole > 0)
+            self._chained_rest(place.moved(whole), rest, whole > 0)
         elif rest:
-            self._group(zero, left, right, along, whole, rest)
+            self._group(place, whole, rest)
 
-    def _whole_groups(self, zero: Value, left: Value, right: Value, along: DepthLoop, whole: Index) -> None:
+    def _whole_groups(self, place: _Place, whole: Index) -> None:
         """Add the products of whole groups to the sums in memory."""
         if self.pairs.is_chained:
             if len(self._chained_parts()) == 1:
-                self._chained_run(zero, left, right, along, 0, whole)
+                self._chained_run(place, 0, whole)
                 return
             for i in self.tile.f.range(0, whole, MAX_RUN_PAIRS):
-                self._chained_run(zero, left, right, along, i, least_of(i + MAX_RUN_PAIRS, whole))
+                self._chained_run(place, i, least_of(i + MAX_RUN_PAIRS, whole))
             return
         parts = self._widened_parts()
         for i in self.tile.f.range(0, whole, GROUP_PAIRS):
@@ -309,27 +327,25 @@ class _Chains(NamedTuple):
                 for pairs in range(0, GROUP_PAIRS, UNROLLED_PAIRS):
                     for ask in self.tile.asks:
                         ask(i + pairs)
-                self._widened_group(zero, left + i * along.left, right + i * along.right, along, parts)
+                self._widened_group(place.moved(i), parts)
             else:
-                self._group(zero, left, right, along, i, GROUP_PAIRS)
+                self._group(place, i, GROUP_PAIRS)
 
-    def _chained_rest(
-        self, zero: Value, left: Value, right: Value, along: DepthLoop, pairs: int, is_padded: bool
-    ) -> None:
+    def _chained_rest(self, place: _Place, pairs: int, is_padded: bool) -> None:
         """Add the products of combined words of a short group to the sums in memory."""
         f, lanes, buffer, half, number = self.tile.f, self.tile.vector.lanes, self._buffer("tile_sums"), pairs // 2, 0
+        zero = place.zero
         for rows in self._chained_parts():
             count = len(rows) * len(self.tile.vectors)
             loop = f.loop(0, half, 1, [zero] * (2 * count))
             for i, carried in loop:
                 chains = list[Value]()
                 for sums, word in ((carried[:count], i), (carried[count:], i + half)):
-                    x, y = left + word * along.left, right + word * along.right
-                    chains += self._added(sums, x, y, rows, added_by_instruction)
+                    chains += self._added(sums, *place.at(word), rows, added_by_instruction)
                 loop.carry(chains)
             chains = [loop.results[:count], loop.results[count:]]
             if pairs % 2:
-                last = left + (pairs - 1) * along.left, right + (pairs - 1) * along.right
+                last = place.at(pairs - 1)
                 ends = (partial(widened_half, half=half) for half in (LOWER, UPPER))
                 chains = [self._added(sums, *last, rows, f.fma, of) for sums, of in zip(chains, ends, strict=True)]
             for x, y in zip(*chains, strict=True):
@@ -337,7 +353,7 @@ class _Chains(NamedTuple):
                 f.store(f.load(buffer, number * lanes, lanes) + both, buffer, number * lanes)
                 number += 1
 
-    def _group(self, zero: Value, left: Value, right: Value, along: DepthLoop, first: Index, count: Index) -> None:
+    def _group(self, place: _Place, first: Index, count: Index) -> None:
         """Add the products of `count` pairs from pair `first` on to the sums in memory."""
         f, lanes, sums, before = (
             self.tile.f,
@@ -345,10 +361,10 @@ class _Chains(NamedTuple):
             self._buffer("tile_sums"),
             self._buffer("tile_chains"),
         )
-        left, right = left + first * along.left, right + first * along.right
+        place = place.moved(first)
         has_instruction = f.target.has_pair_products and not self.pairs.is_widened
         doubles = count // 2 if has_instruction and isinstance(count, int) else 0
-        group = _Group(zero, left, right, along, first, count, doubles)
+        group = _Group(place, first, count, doubles)
         copy = self._left(group)
         for i, x in enumerate(self._chain(group, copy, LOWER)):
             f.store(x, before, i * lanes)
@@ -365,33 +381,32 @@ class _Chains(NamedTuple):
         parts = list(_parts(self.tile.rows, most))
         return parts if min(map(len, parts)) * len(self.tile.vectors) >= MIN_WIDENED_SUMS else []
 
-    def _widened_group(
-        self, zero: Value, left: Value, right: Value, along: DepthLoop, parts: list[Sequence[int]]
-    ) -> None:
+    def _widened_group(self, place: _Place, parts: list[Sequence[int]]) -> None:
         """Add the products of a group of widened elements to the sums in memory, both chains of some rows at a time."""
         f, lanes, sums, number = self.tile.f, self.tile.vector.lanes, self._buffer("tile_sums"), 0
+        along = place.along
         assert isinstance(along.left, int), "widened operands have constant strides"
         assert isinstance(along.right, int), "widened operands have constant strides"
+        elements = place._replace(along=along._replace(left=along.left // 2, right=along.right // 2))
         for rows in parts:
             count = len(rows) * len(self.tile.vectors)
-            loop = f.loop(0, 2 * GROUP_PAIRS, UNROLLED_PAIRS, [zero] * (2 * count))
+            loop = f.loop(0, 2 * GROUP_PAIRS, UNROLLED_PAIRS, [place.zero] * (2 * count))
             for i, carried in loop:
                 chains = [carried[:count], carried[count:]]
                 for element in range(UNROLLED_PAIRS):
-                    x, y = left + (i + element) * (along.left // 2), right + (i + element) * (along.right // 2)
-                    chains[element % 2] = self._added(chains[element % 2], x, y, rows, f.fma)
+                    chains[element % 2] = self._added(chains[element % 2], *elements.at(i + element), rows, f.fma)
                 loop.carry(chains[0] + chains[1])
             for x, y in zip(loop.results[:count], loop.results[count:], strict=True):
                 f.store(f.load(sums, number * lanes, lanes) + (y + x), sums, number * lanes)
                 number += 1
 
-    def _chained_run(self, zero: Value, left: Value, right: Value, along: DepthLoop, first: Index, stop: Index) -> None:
+    def _chained_run(self, place: _Place, first: Index, stop: Index) -> None:
         """Add the products of a run of groups of combined words to the sums in memory."""
         f, lanes, buffer, number = self.tile.f, self.tile.vector.lanes, self._buffer("tile_sums"), 0
         for rows in self._chained_parts():
             places = range(number, number + len(rows) * len(self.tile.vectors))
             sums = [f.load(buffer, i * lanes, lanes) for i in places]
-            sums = self._groups(sums, zero, left, right, along, first, stop, rows, not number)
+            sums = self._groups(sums, place, first, stop, rows, not number)
             for i, x in zip(places, sums, strict=True):
                 f.store(x, buffer, i * lanes)
             number += len(places)
@@ -407,46 +422,26 @@ class _Chains(NamedTuple):
         return list(_parts(self.tile.rows, max(MAX_CHAINED_SUMS // len(self.tile.vectors), 1)))
 
     def _groups(
-        self,
-        sums: list[Value],
-        zero: Value,
-        left: Value,
-        right: Value,
-        along: DepthLoop,
-        first: Index,
-        stop: Index,
-        rows: Sequence[int],
-        is_first: bool,
+        self, sums: list[Value], place: _Place, first: Index, stop: Index, rows: Sequence[int], is_first: bool
     ) -> list[Value]:
         """Return these sums of some rows after a run of groups; the first rows prefetch."""
         loop, asks = self.tile.f.loop(first, stop, GROUP_PAIRS, sums), self.tile.asks if is_first else ()
         for i, before in loop:
-            added = self._both_chains(zero, left, right, along, i, rows, asks)
+            added = self._both_chains(place.moved(i), i, rows, asks)
             loop.carry([x + y for x, y in zip(before, added, strict=True)])
         return loop.results
 
-    def _both_chains(
-        self,
-        zero: Value,
-        left: Value,
-        right: Value,
-        along: DepthLoop,
-        first: Index,
-        rows: Sequence[int],
-        asks: Sequence[Prefetch],
-    ) -> list[Value]:
-        """Return the sums of both chains of a group of combined words for some rows."""
+    def _both_chains(self, place: _Place, first: Index, rows: Sequence[int], asks: Sequence[Prefetch]) -> list[Value]:
+        """Return the sums of both chains of a group of combined words, whose first pair is `first`, for some rows."""
         count, half = len(rows) * len(self.tile.vectors), GROUP_PAIRS // 2
-        left, right = left + first * along.left, right + first * along.right
-        loop = self.tile.f.loop(0, half, UNROLLED_PAIRS // 2, [zero] * (2 * count))
+        loop = self.tile.f.loop(0, half, UNROLLED_PAIRS // 2, [place.zero] * (2 * count))
         for i, carried in loop:
             for ask in asks:
                 ask(first + i * 2)
             for u in range(UNROLLED_PAIRS // 2):
                 chains = list[Value]()
                 for sums, word in ((carried[:count], i + u), (carried[count:], i + (u + half))):
-                    x, y = left + word * along.left, right + word * along.right
-                    chains += self._added(sums, x, y, rows, added_by_instruction)
+                    chains += self._added(sums, *place.at(word), rows, added_by_instruction)
                 carried = chains
             loop.carry(carried)
         return [y + x for x, y in zip(loop.results[:count], loop.results[count:], strict=True)]
@@ -467,10 +462,10 @@ class _Chains(NamedTuple):
 
     def _left(self, group: _Group) -> _LeftCopy:
         """Return the left operand as chains of float32: in place if it is, else a copy."""
-        step = group.along.left
+        step = group.place.along.left
         if self.pairs.is_widened:
             assert isinstance(step, int), "widened operands have constant strides"
-            return _LeftCopy(group.left, self.tile.rows, step, step // 2, 0)
+            return _LeftCopy(group.place.left, self.tile.rows, step, step // 2, 0)
         return self._copied_rows(group) if isinstance(step, int) and step == 1 else self._copied_steps(group)
 
     def _left_copy(self, row: int, step: int, singles: int) -> _LeftCopy:
@@ -482,7 +477,7 @@ class _Chains(NamedTuple):
         """Copy rows whose pairs are contiguous: words of two elements of a chain, and behind them all its elements."""
         copy = self._left_copy(2 * GROUP_PAIRS, 1, GROUP_PAIRS if group.doubles else 0)
         for r, row in enumerate(self.tile.rows):
-            words = self.tile.f.load(group.left, row, GROUP_PAIRS, group.pairs)
+            words = self.tile.f.load(group.place.left, row, GROUP_PAIRS, group.pairs)
             elements = bits(words, UINT16)
             for half in (LOWER, UPPER):
                 at = copy.rows[r] + half * copy.half
@@ -494,7 +489,7 @@ class _Chains(NamedTuple):
 
     def _copied_steps(self, group: _Group) -> _LeftCopy:
         """Copy pair by pair of the depth, all rows at a time if they are contiguous."""
-        f, along, doubles, count = self.tile.f, group.along, group.doubles, len(self.tile.rows)
+        f, along, doubles, count = self.tile.f, group.place.along, group.doubles, len(self.tile.rows)
         is_line = (
             list(self.tile.rows) == [*range(self.tile.rows[0], self.tile.rows[0] + count)] and 1 < count <= GROUP_PAIRS
         )
@@ -502,7 +497,7 @@ class _Chains(NamedTuple):
         copy = self._left_copy(1, step, -doubles * step)
 
         def words(i: Index, row: int) -> Value:
-            at = group.left + f.index(i) * along.left
+            at = group.place.left + f.index(i) * along.left
             return f.load(at, row, GROUP_PAIRS, count) if is_line else f.load(at, row)
 
         for r, row in enumerate(self.tile.rows[:1] if is_line else self.tile.rows):
@@ -523,12 +518,12 @@ class _Chains(NamedTuple):
         chain = _Chain(self.tile.f, group, copy, half, self.tile.vectors, self.tile.vector.lanes, self.pairs.is_widened)
         add = added_without_mode if self.without_mode else self.tile.f.fma
         asks = self.tile.asks if half == LOWER else ()
-        sums = [group.zero] * (len(self.tile.rows) * len(self.tile.vectors))
+        sums = [group.place.zero] * (len(self.tile.rows) * len(self.tile.vectors))
         sums = self._steps(sums, 0, group.doubles, UNROLLED_PAIRS // 2, chain.double_step, asks, group.first, 2)
         sums = self._steps(
             sums, 2 * group.doubles, group.pairs, UNROLLED_PAIRS, partial(chain.step, add), asks, group.first, 1
         )
-        return [x + group.zero for x in sums] if group.is_padded else sums
+        return [x + group.place.zero for x in sums] if group.is_padded else sums
 
     def _steps(
         self,
@@ -590,8 +585,8 @@ class _Chain(NamedTuple):
 
     def _line(self, i: Value, u: int) -> list[Value]:
         """Return the vectors of a row of the right operand."""
-        along = self.group.along.right
-        right, begin = self.group.right + i * along + along * u, 0
+        along = self.group.place.along.right
+        right, begin = self.group.place.right + i * along + along * u, 0
         if self.is_widened:
             assert isinstance(along, int), "widened operands have constant strides"
             begin = self.half * along // 2
