@@ -21,6 +21,7 @@ dtypes        element types
 small_floats  floats of four and eight bits
 keras_files   what tf2onnx makes of layers of Keras
 strings       strings, whose codes a program has
+inside        the graphs inside of a graph, and the names that nodes read there
 order         each node behind those that it needs
 old_opsets    operators of opsets before 7
 places        the source line of a node

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from compiler.errors import CompileError
+from compiler.frontends.onnx.inside import names_needed
 
 
 def keep_results(onnx: Any, graph: Any, names: Sequence[str], path: str) -> None:
@@ -23,12 +24,7 @@ def keep_results(onnx: Any, graph: Any, names: Sequence[str], path: str) -> None
             f"{path}: outputs={list(names)} names no result, or one twice; the results are {list(known)}"
         )
     results = [known[name] if name in known else onnx.helper.make_empty_tensor_value_info(name) for name in names]
-    needed, todo = set[str](), list(names)
-    while todo:
-        name = todo.pop()
-        if name not in needed:
-            needed.add(name)
-            todo += _read(makers[name]) if name in makers else []
+    needed = names_needed(graph.node, names)
     nodes = [node for node in graph.node if needed.intersection(node.output)]
     inputs = [each for each in graph.input if each.name in needed]
     stored = [tensor for tensor in graph.initializer if tensor.name in needed]
@@ -36,13 +32,3 @@ def keep_results(onnx: Any, graph: Any, names: Sequence[str], path: str) -> None
         copies = [type(each).FromString(each.SerializeToString()) for each in kept]
         graph.ClearField(field)
         getattr(graph, field).extend(copies)
-
-
-def _read(node: Any) -> Iterator[str]:
-    """Yield the names that a node reads, also in its branches and bodies."""
-    yield from node.input
-    for attribute in node.attribute:
-        for inner in [attribute.g] if attribute.type == 5 else attribute.graphs:
-            for each in inner.node:
-                yield from _read(each)
-            yield from (result.name for result in inner.output)

@@ -8,11 +8,11 @@ or an `IntegerAverage` has scales and zero points for operands and result in the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
+from compiler.frontends.onnx.inside import names_needed, names_read
 from compiler.frontends.onnx.reading import Tensors
 
 DOMAIN: Final = "prograd"
@@ -37,32 +37,11 @@ def in_integers(onnx: Any, graph: Any, tensors: Tensors) -> int:
     finder = _Finder(onnx, graph, tensors)
     made = [found for node in graph.node if (found := finder.found(node)) is not None]
     replaced = {name for node in made for name in node.output}
-    kept = [node for node in graph.node if not replaced.intersection(node.output)]
+    nodes = [*(node for node in graph.node if not replaced.intersection(node.output)), *made]
+    needed = names_needed(nodes, (result.name for result in graph.output))
     del graph.node[:]
-    graph.node.extend(_read([*kept, *made], {result.name for result in graph.output}))
+    graph.node.extend(node for node in nodes if needed.intersection(node.output))
     return len(made) + sum(node.op_type in OF_INTEGERS for node in graph.node)
-
-
-def _read(nodes: Sequence[Any], wanted: set[str]) -> list[Any]:
-    """Return the nodes that something reads, in their order; nodes of graphs within nodes read too."""
-    makers = {name: i for i, node in enumerate(nodes) for name in node.output if name}
-    needed: set[int] = set()
-    todo = list(wanted)
-    while todo:
-        number = makers.get(todo.pop())
-        if number is not None and number not in needed:
-            needed.add(number)
-            todo += _names(nodes[number])
-    return [node for i, node in enumerate(nodes) if i in needed]
-
-
-def _names(node: Any) -> list[str]:
-    inner = [graph for each in node.attribute for graph in ([each.g] if each.type == 5 else each.graphs)]
-    return [
-        *node.input,
-        *(name for graph in inner for inside in graph.node for name in _names(inside)),
-        *(result.name for graph in inner for result in graph.output),
-    ]
 
 
 class _Finder:
@@ -75,7 +54,7 @@ class _Finder:
         self.results = {result.name for result in graph.output}
         self.readers: dict[str, list[Any]] = {}
         for node in graph.node:
-            for name in _names(node):
+            for name in names_read(node):
                 self.readers.setdefault(name, []).append(node)
 
     def found(self, node: Any) -> Any:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+from compiler.frontends.onnx.inside import names_read
 
 
 def in_order(nodes: Sequence[Any]) -> list[Any]:
     """Return nodes in an order in which each comes after those that it needs; nodes of a cycle keep their order."""
     makers = {name: number for number, node in enumerate(nodes) for name in node.output if name}
-    needed = [sorted({makers[name] for name in _read(node) if name in makers}) for node in nodes]
+    needed = [sorted({makers[name] for name in names_read(node) if name in makers}) for node in nodes]
     if all(not own or own[-1] < number for number, own in enumerate(needed)):
         return list(nodes)
     order: list[int] = []
@@ -25,13 +27,3 @@ def in_order(nodes: Sequence[Any]) -> list[Any]:
                 last = todo.pop()
                 order.append(last)
     return [nodes[number] for number in dict.fromkeys(order)]
-
-
-def _read(node: Any) -> Iterator[str]:
-    """Yield the names that a node reads, in its branches and bodies as well."""
-    yield from (name for name in node.input if name)
-    for attribute in node.attribute:
-        if attribute.type == 5:
-            yield from (result.name for result in attribute.g.output)
-            for inner in attribute.g.node:
-                yield from _read(inner)

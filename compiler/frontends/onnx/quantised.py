@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from compiler.errors import CompileError
+from compiler.frontends.onnx.inside import names_read
 from compiler.frontends.onnx.reading import Tensors
 
 MICROSOFT: Final = "com.microsoft"
@@ -71,21 +72,9 @@ def _read(nodes: Sequence[Any], wanted: set[str]) -> list[Any]:
         is_integer = node.op_type in ("MatMulInteger", "ConvInteger", "Cast", "Mul")
         if is_integer and not needed.intersection(node.output):
             continue
-        needed.update(node.input)
-        needed.update(name for each in node.attribute for name in _names(each))
+        needed.update(names_read(node))
         kept.append(node)
     return kept[::-1]
-
-
-def _names(attribute: Any) -> set[str]:
-    """Return the names that the graph of an attribute reads, which may be those of the graph around it."""
-    graphs = [attribute.g] if attribute.type == 5 else list(attribute.graphs)
-    made: set[str] = set()
-    for graph in graphs:
-        made.update(name for node in graph.node for name in node.input)
-        made.update(result.name for result in graph.output)
-        made.update(name for node in graph.node for each in node.attribute for name in _names(each))
-    return made
 
 
 class _Rewriting:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from compiler.errors import CompileError
 from compiler.frontends.account import Account
+from compiler.frontends.onnx.inside import graphs_of
 from prograd_proto.regular_files import open_regular
 from prograd_proto.wording import install_hint
 
@@ -107,7 +108,7 @@ def _require_text(model: Any, path: str) -> None:
             names += [node.name, node.op_type, node.domain, *node.input, *node.output]
             names += [text for attribute in node.attribute for text in (attribute.name, attribute.ref_attr_name)]
             names += [entry.key for entry in node.metadata_props] + [entry.value for entry in node.metadata_props]
-            todo += _graphs(node)
+            todo += graphs_of(node)
         if any(isinstance(name, bytes) for name in names):
             raise CompileError(f"{path}: this is not an ONNX file, or a damaged one: a name in it is no text")
 
@@ -132,7 +133,7 @@ def _require_depth(graph: Any, path: str, depth: int) -> None:
     if depth > MAX_DEPTH:
         raise CompileError(f"{path}: branches and loops are nested deeper than {MAX_DEPTH}")
     for node in graph.node:
-        for inner in _graphs(node):
+        for inner in graphs_of(node):
             _require_depth(inner, path, depth + 1)
 
 
@@ -143,7 +144,7 @@ def _require_no_cycles(model: Any, path: str) -> None:
 
     def size(graph: Any, open_calls: tuple[tuple[str, str], ...]) -> int:
         return sum(called(node, open_calls) for node in graph.node) + sum(
-            size(inner, open_calls) for node in graph.node for inner in _graphs(node)
+            size(inner, open_calls) for node in graph.node for inner in graphs_of(node)
         )
 
     def called(node: Any, open_calls: tuple[tuple[str, str], ...]) -> int:
@@ -159,11 +160,6 @@ def _require_no_cycles(model: Any, path: str) -> None:
     total = size(model.graph, ())
     if total > MAX_NODES:
         raise CompileError(f"{path}: the functions unfold to {total} nodes, and {MAX_NODES} are read at most")
-
-
-def _graphs(node: Any) -> list[Any]:
-    """Return the branches and bodies of a node."""
-    return [inner for a in node.attribute if a.type in (5, 10) for inner in ([a.g] if a.type == 5 else a.graphs)]
 
 
 class Tensors:

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator
 from math import prod
 from typing import Any, Final
 
+from compiler.frontends.onnx.inside import all_graphs
+
 SETTINGS: Final = {"Clip", "DequantizeLinear", "OneHot", "Pad", "QuantizeLinear", "Range", "Resize", "Upsample"}
 """Operators whose stored operands are settings; the results of DequantizeLinear are weights."""
 
@@ -42,7 +44,7 @@ def untrained(onnx: Any, graph: Any, taken: Collection[str]) -> str:
 def _users(graph: Any) -> dict[str, set[str]]:
     """Return for each name the operators that read it."""
     made: dict[str, set[str]] = {}
-    for inner in _graphs(graph):
+    for inner in all_graphs(graph):
         for node in inner.node:
             for name in node.input:
                 made.setdefault(name, set()).add(node.op_type)
@@ -51,19 +53,10 @@ def _users(graph: Any) -> dict[str, set[str]]:
 
 def _stored(graph: Any) -> Iterator[tuple[str, Any]]:
     """Yield the stored tensors of a graph, of the graphs inside it, and of Constant nodes, by name."""
-    for inner in _graphs(graph):
+    for inner in all_graphs(graph):
         for tensor in inner.initializer:
             yield tensor.name, tensor
         for node in inner.node:
             for attribute in node.attribute:
                 if node.op_type == "Constant" and attribute.name == "value":
                     yield node.output[0], attribute.t
-
-
-def _graphs(graph: Any) -> Iterator[Any]:
-    """Yield a graph and those inside it."""
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.type == 5:
-                yield from _graphs(attribute.g)

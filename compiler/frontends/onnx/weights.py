@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from compiler.frontends.onnx.inside import all_nodes, graphs_of
 from compiler.onnx_operators.flow.invariants import aliases
 
 SLOTS: Final = {
@@ -87,8 +88,8 @@ class Roles:
     def __init__(self, model: Any, array: Any) -> None:
         graph = model.graph
         self._array = array
-        nodes = _nodes(graph)
-        inner = [each.g for node in nodes for each in node.attribute if each.type == 5]
+        nodes = [*all_nodes(graph)]
+        inner = [each for node in nodes for each in graphs_of(node)]
         self.stored = {tensor.name: tensor for each in (*inner, graph) for tensor in each.initializer}
         self.aliases = {inside: outside for node in nodes for inside, outside in aliases(node)}
         self.makers = {name: node for node in nodes for name in node.output if name}
@@ -244,13 +245,3 @@ class Roles:
                 todo += list(maker.input) if maker.op_type == "Concat" else list(maker.input[:1])
             elif maker.op_type in ARITHMETIC and name in self._known:
                 todo += list(maker.input)
-
-
-def _nodes(graph: Any) -> list[Any]:
-    made: list[Any] = []
-    for node in graph.node:
-        made.append(node)
-        for attribute in node.attribute:
-            if attribute.type == 5:
-                made += _nodes(attribute.g)
-    return made

@@ -264,6 +264,16 @@ def test_some_of_the_results_are_imported():
     np.testing.assert_array_equal(found, -X)
 
 
+def test_an_operand_and_a_result_that_are_left_out_connect_no_nodes():
+    nodes = [
+        helper.make_node("Clip", ["x", "", "top"], ["y"]),
+        helper.make_node("LSTM", ["s", "w", "r"], ["", "h"], hidden_size=2),
+    ]
+    ones = {"top": np.float32(1.0), "w": np.ones((1, 8, 3), np.float32), "r": np.ones((1, 8, 2), np.float32)}
+    two = file(nodes, {"x": X, "s": np.ones((5, 1, 3), np.float32)}, {"y": 1, "h": 1}, ones)
+    assert "inputs x; 0 states" in repr(from_onnx(two, outputs=["y"]))
+
+
 @pytest.mark.parametrize(
     ("names", "reason"),
     [
