@@ -6,7 +6,8 @@ thorough   `make thorough`, before a release: only those marked `thorough`
 
 `tests/slow_tests.txt` lists the functions whose tests take 20 ms or longer on average, or 0.8 s or longer together, and
 each of these tests gets the mark `slow`. `make slow-tests` measures all tests on an idle machine and writes the list
-again. Its lines leave out the folder of a file, so that a file that moves keeps its marks.
+again; `make quick` ends with the names of functions that it lacks. Its lines leave out the folder of a file, so that a
+file that moves keeps its marks.
 
 With `--changed-since REVISION`, tests that the changed files touch lose the mark `slow` (see `touched_tests`).
 
@@ -20,7 +21,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from math import prod
 from pathlib import Path
@@ -43,10 +44,13 @@ SLOW_SECONDS_TOGETHER = 0.8
 DRAWN = 100
 """Each commit draws one thorough test of this number: about 20 seconds on two idle cores."""
 
+QUICK = "not thorough and not slow"
+"""The expression of `-m` for the quick tier."""
+
 LEFT_OUT = {
     "not thorough": "pytest leaves out the tests marked thorough; `make thorough` runs them",
     "not thorough or drawn": "pytest leaves out the tests marked thorough, but for a few that the commit draws",
-    "not thorough and not slow": (
+    QUICK: (
         "make quick leaves out the tests marked slow or thorough, except slow ones that a change touches; "
         "`make test` and `make thorough` run them"
     ),
@@ -65,7 +69,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.option.write_slow_tests:
+    if config.option.write_slow_tests or config.option.markexpr == QUICK:
         config.pluginmanager.register(Stopwatch())
 
 
@@ -201,7 +205,7 @@ def imported_modules(path: Path) -> frozenset[str]:
 
 
 class Stopwatch:
-    """Measures every test, with its fixtures and commands, and writes the list of slow tests in the end.
+    """Measures every test, with its fixtures and commands, and in the end writes the list, or names what it lacks.
 
     It counts processor time, which other programs of the machine do not prolong.
     """
@@ -224,8 +228,19 @@ class Stopwatch:
                 self.seconds[report.nodeid] = float(str(value))
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if not hasattr(session.config, "workerinput"):
+        if session.config.option.write_slow_tests and not hasattr(session.config, "workerinput"):
             SLOW_TESTS.write_text("".join(f"{line}\n" for line in slow_functions(self.seconds)), encoding="utf-8")
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+        unlisted = sorted(set(slow_functions(self.seconds, times=2)) - slow_tests())
+        if unlisted and not config.option.write_slow_tests:
+            terminalreporter.write_line(unlisted_sentence(unlisted))
+
+
+def unlisted_sentence(unlisted: Sequence[str]) -> str:
+    """Return what the quick tier says about functions that take twice the time from which tests are slow."""
+    more = f" and {len(unlisted) - 5} more" if len(unlisted) > 5 else ""
+    return f"slow, but not in tests/slow_tests.txt, which `make slow-tests` writes: {', '.join(unlisted[:5])}{more}"
 
 
 def processor_seconds() -> float:
@@ -236,13 +251,16 @@ def processor_seconds() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-def slow_functions(seconds: dict[str, float]) -> list[str]:
-    """Return the functions whose tests are slow on average or together, for the measured seconds of all tests."""
+def slow_functions(seconds: dict[str, float], times: float = 1) -> list[str]:
+    """Return the functions whose tests are slow on average or together, for the measured seconds of all tests.
+
+    With `times=2`, those that take twice the time from which tests are slow.
+    """
     functions: defaultdict[str, list[float]] = defaultdict(list)
     for nodeid, measured in seconds.items():
         functions[function_name(nodeid)].append(measured)
     return sorted(
         name
         for name, measured in functions.items()
-        if fmean(measured) >= SLOW_SECONDS or sum(measured) >= SLOW_SECONDS_TOGETHER
+        if fmean(measured) >= times * SLOW_SECONDS or sum(measured) >= times * SLOW_SECONDS_TOGETHER
     )

@@ -20,6 +20,7 @@ from tiers import (
     pytest_terminal_summary,
     slow_functions,
     touched_tests,
+    unlisted_sentence,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -85,6 +86,15 @@ def test_the_slow_functions_are_those_whose_tests_are_slow_on_average_or_togethe
     seconds = {"a/t.py::a[1::2]": 0.03, "a/t.py::a[x/y]": 0.02, "t.py::b[1]": 0.03, "t.py::b[2]": 0.0, "t.py::c": 0.02}
     assert slow_functions(seconds) == ["t.py::a", "t.py::c"]
     assert slow_functions({f"t.py::many[{number}]": 0.001 for number in range(900)}) == ["t.py::many"]
+
+
+def test_the_quick_tier_names_functions_that_take_twice_the_time_of_slow_ones():
+    seconds = {"t.py::a": 0.1, "t.py::b": 0.03, "t.py::c": 0.001}
+    assert slow_functions(seconds, times=2) == ["t.py::a"]
+    assert unlisted_sentence(["t.py::a"]) == (
+        "slow, but not in tests/slow_tests.txt, which `make slow-tests` writes: t.py::a"
+    )
+    assert unlisted_sentence([f"t.py::{letter}" for letter in "abcdefg"]).endswith("t.py::d, t.py::e and 2 more")
 
 
 @pytest.mark.thorough
