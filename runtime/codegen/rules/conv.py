@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any, Final
 
 from prograd_proto import TensorType
@@ -19,7 +20,7 @@ from runtime.codegen.kernels.conv.correlation import correlation_steps
 from runtime.codegen.kernels.conv.depthwise import Depthwise
 from runtime.codegen.kernels.conv.filter_gradient_1x1 import FilterGradient1x1
 from runtime.codegen.kernels.conv.filter_plan import BLOCK_PIXELS, FilterAxis, FilterGradient
-from runtime.codegen.kernels.conv.plan import ConvShape, plan_convolution
+from runtime.codegen.kernels.conv.plan import WANTED_ITEMS, ConvShape, plan_convolution
 from runtime.codegen.kernels.conv.variants import (
     Direct,
     OneChannelFilterGradient,
@@ -32,6 +33,15 @@ from runtime.codegen.kernels.op_types import OpTypes
 from runtime.codegen.kernels.steps import KernelSteps
 from runtime.codegen.machine import Target
 from runtime.codegen.rules.rule import FLOAT_DTYPES, RULES, CustomKernel
+
+FEW_IMAGES: Final = 4
+"""Number of images from which threads share images, and not lines of their pixels."""
+
+MIN_LINE_PIXELS: Final = 48
+"""Least number of pixels of a line of a few images under a 1x1 filter."""
+
+LINE_CHANNELS: Final = 64
+"""Channels of the result, of which threads share the panels, that count as one item of work."""
 
 
 def convolution(target: Target, op: OpTypes) -> KernelSteps:
@@ -127,21 +137,35 @@ def shape_of(
 ) -> ConvShape:
     """Return the shape of a convolution, or of the gradient of its input.
 
-    An image that is one column of pixels is treated as one row, because a tile holds pixels of one row where threads
-    share the rows of an image.
+    Images under a 1x1 filter are treated as lines of pixels, see `_lines`. An image that is one column of pixels is
+    treated as one row, because a tile holds pixels of one row where threads share the rows of an image.
     """
     stride, padding, dilation, groups = (attributes[name] for name in ("stride", "padding", "dilation", "groups"))
     window = w.static_shape[:2]
     n, *extents, channels = source.static_shape
     indices = list(result.static_shape[1:3])
-    if window == stride == (1, 1) and not any(padding) and n >= 4:
-        extents, indices = [1, extents[0] * extents[1]], [1, indices[0] * indices[1]]
+    if window == stride == (1, 1) and not any(padding):
+        extents = indices = _lines(n, extents, result.static_shape[3])
     axis = backward_axis if is_gradient else forward_axis
     axes = [axis(extents[i], window[i], stride[i], padding[i], dilation[i], indices[i]) for i in range(2)]
     if window[1] == extents[1] == indices[1] == 1:
         axes, window = axes[::-1], window[::-1]
     wide = result.static_shape[3] // groups
     return ConvShape(n, axes[0], axes[1], groups, channels // groups, wide, (window[0], window[1]), is_gradient)
+
+
+def _lines(images: int, extents: Sequence[int], wide: int) -> list[int]:
+    """Return the extents of images under a 1x1 filter as lines of pixels, so long that tiles fill the registers.
+
+    Many images are one line each. Few have several, or panels of channels, for the threads; otherwise they stay.
+    """
+    pixels = prod(extents)
+    if images >= FEW_IMAGES:
+        return [1, pixels]
+    most, fewest = pixels // MIN_LINE_PIXELS, -(-WANTED_ITEMS // (images * -(-wide // LINE_CHANNELS)))
+    return next(
+        ([lines, pixels // lines] for lines in range(fewest, max(most, 1) + 1) if pixels % lines == 0), [*extents]
+    )
 
 
 FACTOR_DTYPES: Final = FLOAT_DTYPES | {"bfloat16"}

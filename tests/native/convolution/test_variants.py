@@ -15,7 +15,7 @@ from registry import OPS
 from runtime.codegen.ir import FLOAT32
 from runtime.codegen.kernels.conv.axes import forward_axis
 from runtime.codegen.kernels.conv.filter_plan import FilterAxis, FilterGradient
-from runtime.codegen.kernels.conv.plan import ConvShape
+from runtime.codegen.kernels.conv.plan import ConvShape, plan_convolution
 from runtime.codegen.kernels.conv.variants import (
     CONVOLUTIONS,
     FILTER_GRADIENTS,
@@ -102,3 +102,39 @@ def test_a_column_of_pixels_is_a_row_of_pixels():
     column = [TensorType("float32", shape) for shape in ((1, 512, 1, 64), (5, 1, 64, 32), (1, 508, 1, 32))]
     row = [TensorType("float32", shape) for shape in ((1, 1, 512, 64), (1, 5, 64, 32), (1, 1, 508, 32))]
     assert shape_of(*column, attributes) == shape_of(*row, attributes)
+
+
+@pytest.mark.parametrize(
+    ("images", "extents", "wide", "lines"),
+    [
+        (1, (14, 14), 512, (1, 196)),
+        (1, (14, 14), 256, (2, 98)),
+        (1, (14, 14), 128, (4, 49)),
+        (1, (14, 14), 64, (14, 14)),  # lines for eight items would be short
+        (2, (14, 14), 64, (4, 49)),
+        (1, (13, 13), 256, (13, 13)),  # no equal lines
+        (1, (3, 5), 512, (1, 15)),
+        (4, (14, 14), 64, (1, 196)),
+    ],
+)
+def test_few_images_under_a_1x1_filter_are_long_lines_for_several_threads(
+    images: int, extents: tuple[int, int], wide: int, lines: tuple[int, int]
+):
+    attributes = {"stride": (1, 1), "padding": (0, 0, 0, 0), "dilation": (1, 1), "groups": 1}
+    shapes = ((images, *extents, 96), (1, 1, 96, wide), (images, *extents, wide))
+    found = shape_of(*[TensorType("float32", shape) for shape in shapes], attributes)
+    assert (found.rows.pixels, found.columns.pixels) == lines
+
+
+@pytest.mark.parametrize(("wide", "packs"), [(512, True), (1024, True), (528, False)])
+def test_a_1x1_filter_whose_rows_conflict_is_packed(wide: int, packs: bool):
+    assert plan_convolution(target("avx512"), 32, convolution_of(1, 14, 320, wide, 1, 1)).packs == packs
+
+
+@pytest.mark.parametrize("instructions", HERE)
+@pytest.mark.parametrize(("images", "extents"), [(1, (14, 14)), (2, (9, 11)), (3, (7, 7))])
+def test_few_images_under_a_1x1_filter_have_their_results(instructions: str, images: int, extents: tuple[int, int]):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(images, *extents, 130)).astype("f4")
+    w = rng.normal(size=(1, 1, 130, 512)).astype("f4")
+    check(OPS["conv2d"], [x, w], target(instructions))

@@ -47,14 +47,17 @@ ITEMS_PER_THREAD: Final = 2
 """Work items for each of many threads, which seldom are equal, if panels of channels are shared too."""
 
 CONFLICT_STRIDE_BYTES: Final = 2048
-"""Stride of pixels, in bytes, at which few of them fit into the first-level cache at a time."""
+"""Stride of pixels, or of rows of a filter, in bytes, at which few of them fit into the first-level cache at a time."""
 
 
 MAX_TILES_PER_UNPACKED_PANEL: Final = 3
 """Number of tiles up to which they read a panel of the filter in place, because a copy would take longer."""
 
 MAX_TILES_PER_UNPACKED_1X1_PANEL: Final = 96
-"""The same for a 1x1 filter, whose rows are contiguous: no thread waits for the copy of another one."""
+"""The same for a 1x1 filter, whose rows are contiguous: no thread waits for the copy of another one.
+
+It holds unless the rows of a panel are so far apart that few of them fit into the first-level cache.
+"""
 
 
 class ConvShape(NamedTuple):
@@ -188,9 +191,9 @@ def plan_convolution(target: Target, bits: int, shape: ConvShape, is_source_comp
     nominal_panels = shape.groups * -(-shape.wide // (nominal.vectors * nominal_lanes))
     by_panels = _has_large_filter(shape) and nominal_panels >= WANTED_ITEMS // 2
     tiles = shape.images * whole // max(block.images * block.rows * block.columns, 1)
-    few = (by_panels and tiles <= MAX_TILES_PER_UNPACKED_PANEL) or (
-        shape.taps == 1 and tiles <= MAX_TILES_PER_UNPACKED_1X1_PANEL
-    )
+    is_near = shape.taps == 1 and shape.wide * item % CONFLICT_STRIDE_BYTES != 0
+    most = MAX_TILES_PER_UNPACKED_1X1_PANEL if is_near else MAX_TILES_PER_UNPACKED_PANEL
+    few = (by_panels or shape.taps == 1) and tiles <= most
     packs = shape.is_filter_transposed or shape.of_pairs or shape.groups > 1 or (shape.wide > width and not few)
     return ConvPlan(
         block,
