@@ -160,3 +160,25 @@ def test_paths_that_name_no_rows_are_one_sentence():
         with pytest.raises((prograd.UsageError, prograd.DataError)) as caught:
             run.predict(name)
         assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize("suffix", ["gif", "tif", "webp", "png"])
+def test_frames_behind_the_first_are_counted(caplog: pytest.LogCaptureFixture, suffix: str):
+    first, *others = [Image.fromarray(np.full((8, 8, 3), value, np.uint8)) for value in (20, 210, 90)]
+    Path("moving/dark").mkdir(parents=True)
+    first.save(
+        f"moving/dark/0.{suffix}",
+        save_all=True,
+        append_images=others,
+        **({"lossless": True} if suffix == "webp" else {}),
+    )
+    first.save("moving/dark/1.png")
+    told = (
+        f"1 of 2 images have several frames or pages, moving/dark/0.{suffix} the first; the first one of each is read"
+    )
+    prograd.data.pack("moving", "moving.safetensors")
+    assert [record.getMessage() for record in caplog.records if "frames" in record.getMessage()] == [told]
+    caplog.clear()
+    found = prograd.load("p.pb").predict("moving")
+    assert [record.getMessage() for record in caplog.records if "frames" in record.getMessage()] == [told]
+    np.testing.assert_array_equal(found["probabilities"][0], found["probabilities"][1])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from runtime.rows.encoding.images import Images
 from runtime.rows.table_names import IMAGES
 from runtime.rows.tables.extras import extra
 
+_log = logging.getLogger("prograd")
+
 MAX_PIXELS: Final = 1 << 26
 """Upper bound on the pixels of an image."""
 
@@ -26,6 +29,14 @@ PIXEL_BYTES: Final = 12
 
 _WIDE: Final = ("I", "F")
 """Pillow's modes with more than 8 bits in a channel."""
+
+
+class Decoded(NamedTuple):
+    """An image: uint8 [height, width, channels], if some pixels are clear, and if frames follow that are not read."""
+
+    pixels: Array
+    is_clear: bool
+    has_more: bool
 
 
 def image_paths(folder: Path) -> list[Path]:
@@ -87,10 +98,23 @@ def images_like(paths: Sequence[Path], like: Images, memory: MemoryLimit = NO_LI
     memory.take(nbytes, "the images")
     images = np.empty((len(paths), like.height, like.width, like.channels), np.uint8)
     memory.note(images)
+    longer: list[Path] = []
     for number, path in enumerate(paths):
         with _read(path) as file:
-            images[number] = image_like(str(path), file, like)
+            decoded = _decoded_like(str(path), file, like, NO_LIMIT)
+        images[number] = decoded.pixels
+        longer += [path] if decoded.has_more else []
+    warn_of_frames(longer, len(paths))
     return images
+
+
+def warn_of_frames(longer: Sequence[Path], count: int) -> None:
+    """Warn if some of `count` images have frames or pages behind the first, which are not read."""
+    if longer:
+        _log.warning(
+            "%d of %d images have several frames or pages, %s the first; the first one of each is read",
+            *(len(longer), count, longer[0]),
+        )
 
 
 def image_like(name: str, file: BinaryIO, like: Images, memory: MemoryLimit = NO_LIMIT) -> Array:
@@ -98,16 +122,21 @@ def image_like(name: str, file: BinaryIO, like: Images, memory: MemoryLimit = NO
 
     Raises ResourceLimit if decoding takes more memory than there is.
     """
+    return _decoded_like(name, file, like, memory).pixels
+
+
+def _decoded_like(name: str, file: BinaryIO, like: Images, memory: MemoryLimit) -> Decoded:
     size = (like.height, like.width) if like.resized else None
-    image, _ = _decoded(name, file, size, like.channels == 1, memory)
+    decoded = _decoded(name, file, size, like.channels == 1, memory)
+    image = decoded.pixels
     if image.shape != (like.height, like.width, like.channels):
         found, wanted = (f"{height} x {width}" for height, width in (image.shape[:2], (like.height, like.width)))
         raise DataError(f"{name}: the image is {found}, and those packed are {wanted}; resize it to {wanted}")
-    return image
+    return decoded
 
 
-def image_of(path: Path, size: tuple[int, int] | None, grey: bool) -> tuple[Array, bool]:
-    """Return an image as uint8 [height, width, channels], rotated by its tag, and if it has clear pixels."""
+def image_of(path: Path, size: tuple[int, int] | None, grey: bool) -> Decoded:
+    """Return an image, rotated by its tag."""
     with _read(path) as file:
         return _decoded(str(path), file, size, grey)
 
@@ -128,11 +157,11 @@ def _unreadable(name: str, error: Exception) -> DataError:
 
 def _decoded(
     name: str, file: BinaryIO, size: tuple[int, int] | None, grey: bool, memory: MemoryLimit = NO_LIMIT
-) -> tuple[Array, bool]:
+) -> Decoded:
     image, ops = extra("PIL.Image", "reading images"), extra("PIL.ImageOps", "reading images")
     try:
         with _opened(image, file) as opened, memory.lent(PIXEL_BYTES * opened.height * opened.width, "the image"):
-            wide, clear = _is_wide(opened), _has_clear_pixels(opened)
+            wide, clear, more = _is_wide(opened), _has_clear_pixels(opened), _has_more(opened)
             ops.exif_transpose(opened, in_place=True)
             wanted = "L" if grey else "RGB"
             picture = opened if opened.mode == wanted else opened.convert(wanted)
@@ -145,7 +174,7 @@ def _decoded(
         raise _unreadable(name, error) from None
     if wide:
         raise DataError(f"{name}: the image has more than 8 bits for each channel; save it with 8, as values are uint8")
-    return array.reshape(*array.shape[:2], -1), clear
+    return Decoded(array.reshape(*array.shape[:2], -1), clear, more)
 
 
 def _is_wide(opened: Any) -> bool:
@@ -164,6 +193,11 @@ def _levels(how: Any) -> int:
 def _has_clear_pixels(opened: Any) -> bool:
     """Return True if some pixels are not opaque."""
     return opened.has_transparency_data and opened.convert("RGBA").getchannel("A").getextrema()[0] < 255
+
+
+def _has_more(opened: Any) -> bool:
+    """Return True for frames or pages behind the first; photographs with a second view of the same scene have none."""
+    return opened.format != "MPO" and bool(getattr(opened, "is_animated", False))
 
 
 def _opened(image: Any, file: BinaryIO) -> Any:
