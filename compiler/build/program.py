@@ -49,7 +49,7 @@ from compiler.train.optimizers import Optimizer
 from compiler.train.parameter_groups import Group
 from compiler.train.plateaus import settle_plateaus
 from compiler.train.shards import mark_shards
-from compiler.train.weighted_means import weight_of, weights_in
+from compiler.train.weighted_means import warn_of_different_weights, weight_of, weights_in
 from prograd_proto import ProgramError, TensorType, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import REALS, DTypeName
@@ -590,6 +590,8 @@ class Program:
         descent = Descent(self._block, self._states, self._updates, self.update, self._free_state)
         counted = weight if weight is not None else weight_of(loss)
         pairs, rates = descent.append(loss, optimizer, parameters, groups, clip, accumulate, no_grad, counted)
+        if accumulate > 1 and weight is None:
+            warn_of_different_weights(loss, accumulate)
         self._losses.update((dw.name, loss.name) for _, dw in pairs)
         if weight is not None:
             self._loss_weights[loss.name] = {weight.name}

@@ -7,8 +7,23 @@ weight.
 
 from __future__ import annotations
 
+import logging
+
 from compiler.train.metrics.metric import Metric, quotient, summed
 from registry import Value, ops
+
+_log = logging.getLogger("prograd")
+
+
+def warn_of_different_weights(loss: Value, accumulate: int) -> None:
+    """Warn if the steps of one update count equally because no single weight of them is right."""
+    found = sorted(weights_in(loss))
+    if len(found) > 1:
+        _log.warning(
+            "minimize: accumulate=%d: %%%s has terms of different weights, %s, so its steps count equally, and an "
+            "update is not that of one batch of all their rows; minimize(weight=...) states the weight of a step",
+            *(accumulate, loss.name, " and ".join(f"%{name}" for name in found)),
+        )
 
 
 def weight_of(value: Value) -> Value | None:

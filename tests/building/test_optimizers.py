@@ -329,6 +329,23 @@ def test_accumulated_steps_with_few_labels_count_less_and_make_the_update_of_one
         np.testing.assert_allclose(parts.state["w"], whole.state["w"], rtol=1e-4, atol=1e-6)
 
 
+def test_accumulated_terms_of_different_weights_are_said(caplog: pytest.LogCaptureFixture):
+    for both in (False, True):
+        program = Program("counted", seed=3)
+        x, y, z = program.input("x", "float32", ("batch", 4)), *(program.input(n, "int32", ("batch",)) for n in "yz")
+        logits = x @ program.parameter("w", (4, 5))
+        loss = ops.cross_entropy(logits, y) + (ops.cross_entropy(logits, z) if both else ops.mean(x))
+        caplog.clear()
+        program.minimize(loss, compiler.sgd(0.1), accumulate=2)
+        said = [record.getMessage().replace(loss.name, "loss") for record in caplog.records]
+        assert len(said) == both
+    assert said[0].startswith("minimize: accumulate=2: %loss has terms of different weights, %")
+    assert said[0].endswith(
+        ", so its steps count equally, and an update is not that of one batch of all their rows; "
+        "minimize(weight=...) states the weight of a step"
+    )
+
+
 LAZY: dict[str, tuple[Callable[[], Optimizer], by_hand.Rule, float]] = {
     "adam": (lambda: compiler.adam(0.05, decay=0.1), by_hand.adam, 0.05),
     "adamw": (lambda: compiler.adamw(0.05, beta1=0.8, beta2=0.99, decay=0.1), by_hand.adamw, 0.05),
