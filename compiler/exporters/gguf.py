@@ -72,7 +72,7 @@ def write_gguf(program: pb.ProgramDesc, arrays: Mapping[str, Any], beside: Path,
         made, weights = architecture_of(source), Weights(source)
         made = replace(made, vocabulary=model.changes.get("vocab_size", made.vocabulary))
         try:
-            values = {**_config(made, source), **_tokenizer(read_files(source), made, source)}
+            values = {**_config(made, source), **tokenizer_values(read_files(source), made, source)}
         except ExecutionError as error:
             raise CompileError(str(error)) from None
     tensors = _tensors(program, arrays, made, weights)
@@ -159,7 +159,7 @@ def _config(made: Architecture, source: Path) -> dict[str, Value]:
     return found | {f"{word}.{key}": (F32, 0, number) for key, number in floats.items()}
 
 
-def _tokenizer(files: Mapping[str, str], made: Architecture, source: Path) -> dict[str, Value]:
+def tokenizer_values(files: Mapping[str, str], made: Architecture, source: Path) -> dict[str, Value]:
     """Return the metadata of a tokenizer; raise CompileError for one that cannot be written."""
     try:
         return _tokenizer_of(files, made, source)
