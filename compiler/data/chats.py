@@ -167,7 +167,7 @@ class _Encoder:
         """Return a text whose codes count from character `start` on, with the codes that begin and end a text."""
         codes, counts = self._counted(text, [(start, len(text))])
         special = self._tokenizer.codes(text, special=True)
-        if special[1 : len(codes) + 1] == codes:
+        if len(special) > len(codes) and special[1 : len(codes) + 1] == codes:
             codes, counts = [special[0], *codes], [False, *counts]
         if self._stop is not None and codes[-1:] != [self._stop]:
             codes, counts = [*codes, self._stop], [*counts, True]

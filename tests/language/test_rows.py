@@ -70,6 +70,12 @@ def test_a_plain_text_counts_whole_and_goes_on_in_further_rows(folder: Path):
     assert counted[:-1] == [15] * (len(counted) - 1)
 
 
+def test_an_empty_text_teaches_nothing(folder: Path):
+    found, without = (packed(lines({"text": "the capital"}, *more), "--length", "8") for more in ([{"text": ""}], []))
+    for name, array in without.items():
+        np.testing.assert_array_equal(found[name], array)
+
+
 def test_texts_together_keep_apart_and_lose_nothing(folder: Path):
     rows = [{"prompt": "what is ", "completion": "the capital . " * (1 + n % 5)} for n in range(32)]
     apart, both = packed(lines(*rows), "--length", "64"), packed(lines(*rows), "--length", "64", "--together")
