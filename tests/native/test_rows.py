@@ -81,6 +81,20 @@ def test_normalisations_over_other_axes_and_statistics(target, dtype):
     check(write, [x, *(abs(numbers(6, dtype=dtype, seed=s)) for s in range(1, 5))], target, near=2e-6)
 
 
+@every_target
+@pytest.mark.parametrize("groups", [1, 8, 16, 64])
+def test_groups_of_few_and_of_many_channels_are_normalised(target, groups):
+    x = numbers(32, 9, 7, 64) + 0.5
+
+    def write(x, scale, bias):
+        y, mean, root = OPS["group_norm"](x, scale, bias, groups=groups, epsilon=1e-5)
+        yield from (y, mean, root, OPS["group_norm"](x, groups=groups, epsilon=1e-5)[0])
+
+    check(write, [x, numbers(64, seed=1), numbers(64, seed=2)], target, near=2e-6)
+    equal = np.full((2, 31, 64), 1e8 / 3, "f4")
+    check(lambda x: OPS["group_norm"](x, groups=groups, epsilon=1e-5)[0], [equal], target)
+
+
 @pytest.mark.parametrize("columns", [5, 150, 700])
 def test_what_is_not_finite_goes_where_it_goes_in_the_reference(columns):
     x = numbers(8, columns)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 from runtime.codegen.ir import Value
 from runtime.codegen.ir.words import maximum, where
+from runtime.codegen.machine import NOMINAL_LANES
 from runtime.codegen.rules.decomposition import DecompositionBuilder, SymbolicTensor, difference, product, squared
 from runtime.codegen.rules.norm import inverse_root, normalised, square_of_difference
 from runtime.codegen.rules.rule import RULES, Decomposition
@@ -21,7 +23,8 @@ def layer_norm(
     epsilon: float,
 ) -> tuple[SymbolicTensor, ...]:
     """Normalise each row by its own mean and deviation."""
-    return standardised(c, x, range(axis % x.type.rank, x.type.rank), scale, bias, epsilon)
+    axes = range(axis % x.type.rank, x.type.rank)
+    return standardised(c, x, lambda part: c.mean(part, axes), lambda of_row: of_row, scale, bias, epsilon)
 
 
 def rms_norm(
@@ -43,35 +46,58 @@ def group_norm(
     groups: int,
     epsilon: float,
 ) -> tuple[SymbolicTensor, ...]:
-    """Normalise the channels of a group, at all pixels of an image, by their mean and deviation."""
+    """Normalise the channels of a group, at all pixels of an image, by their mean and deviation.
+
+    If a group has few channels, pixels are added channel by channel first, and what a group has is given to its
+    channels: loops over pixels then are along all channels.
+    """
     n, *indices, channels = x.type.static_shape
-    by_group = c.view(x, (n, prod(indices), groups, channels // groups))
-    scale, bias = (p and c.view(p, (groups, channels // groups)) for p in (scale, bias))
-    y, mean, root = standardised(c, by_group, (1, 3), scale, bias, epsilon)
-    return y, mean, root
+    if channels // groups >= NOMINAL_LANES:
+        scale, bias = (p and c.view(p, (groups, channels // groups)) for p in (scale, bias))
+        by_group = c.view(x, (n, prod(indices), groups, channels // groups))
+        return standardised(
+            c, by_group, lambda part: c.mean(part, (1, 3)), lambda of_group: of_group, scale, bias, epsilon
+        )
+    by_group = (n, 1, groups, channels // groups)
+    ones = c.view(c.mean(c.view(x, (n, prod(indices), channels)), (1,)), by_group)
+
+    def mean(part: SymbolicTensor) -> SymbolicTensor:
+        return c.mean(c.view(c.mean(part, (1,)), by_group), (3,))
+
+    def spread(of_group: SymbolicTensor) -> SymbolicTensor:
+        return c.view(c.elementwise(first, of_group, ones), (n, 1, channels))
+
+    return standardised(c, c.view(x, (n, prod(indices), channels)), mean, spread, scale, bias, epsilon)
 
 
 def standardised(
     c: DecompositionBuilder,
     x: SymbolicTensor,
-    axes: range | tuple[int, ...],
+    mean_of: Callable[[SymbolicTensor], SymbolicTensor],
+    spread: Callable[[SymbolicTensor], SymbolicTensor],
     scale: SymbolicTensor | None,
     bias: SymbolicTensor | None,
     epsilon: float,
 ) -> tuple[SymbolicTensor, SymbolicTensor, SymbolicTensor]:
-    """Normalise by mean and deviation along axes.
+    """Normalise by means and deviations, which `mean_of` computes and `spread` gives to the elements of each.
 
     The mean of equal large numbers is rounded, and normalising what it leaves of them would give 1 in place of 0. Where
     the rest is as large as the deviation, it is added to the mean; all other rows keep their bits.
     """
-    rounded = c.mean(x, axes)
-    variance = c.mean(c.elementwise(square_of_difference, x, rounded), axes)
-    rest = c.mean(c.elementwise(difference, x, rounded), axes)
+    rounded = mean_of(x)
+    variance = mean_of(c.elementwise(square_of_difference, x, spread(rounded)))
+    rest = mean_of(c.elementwise(difference, x, spread(rounded)))
     mean = c.elementwise(exact_mean, rounded, rest, variance)
     root = c.elementwise(root_about_exact_mean, variance, rest, epsilon=epsilon)
     more = [p for p in (scale, bias) if p is not None]
     expression = (moved if scale is None else scaled_and_moved) if more else normalised
-    return c.elementwise(expression, x, mean, root, *more), mean, root
+    return c.elementwise(expression, x, spread(mean), spread(root), *more), mean, root
+
+
+def first(x: Value, of: Value) -> Value:
+    """Return the first operand, for each element of the second."""
+    del of
+    return x
 
 
 def exact_mean(mean: Value, rest: Value, variance: Value) -> Value:
