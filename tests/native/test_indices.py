@@ -14,6 +14,8 @@ import runtime
 from compiler import Program, adam, ops, sgd
 from prograd import layers
 from prograd_proto.dtypes import ITEM_BYTES
+from runtime.codegen.ir import FLOAT32
+from runtime.codegen.rules.index import index_ranges
 from runtime.dtypes import numpy_dtype
 from runtime.engines.native.cpu import this_machine
 
@@ -77,7 +79,17 @@ def test_shapes_of_any_kind(data):
 def test_many_updates_are_shared_by_ranges_of_rows():
     indices = numbers((900,), "int32", 31)
     check("scatter_add", numbers((31, 50)), indices, numbers((900, 50)), axis=0)
+    check("scatter_add", numbers((31, 200)), indices, numbers((900, 200)), axis=0)
     check("bincount", numbers((40000,), "int64", 31), depth=31)
+
+
+@pytest.mark.parametrize(
+    ("count", "width", "ranges"), [(131072, 1, 1), (4096, 64, 1), (4096, 200, 3), (4096, 768, 8), (64, 200, 1)]
+)
+def test_only_long_rows_are_shared_since_each_range_looks_at_all_indices(count: int, width: int, ranges: int):
+    found, length = index_ranges(count, width, FLOAT32, 1000)
+    assert found == ranges
+    assert (found - 1) * length < 1000 <= found * length
 
 
 def looked_up(engine: str, index: int, threads: int = 1) -> tuple[str, np.ndarray, np.ndarray]:

@@ -30,6 +30,9 @@ WANTED_ITEMS: Final = 32
 MAX_INDEX_RANGES: Final = 8
 """Upper bound on the ranges into which the rows are split; each work item reads all indices for its range."""
 
+MIN_RANGE_BYTES: Final = 256
+"""Bytes of a row that is added, for each range: with several ranges, most indices are of another one."""
+
 MIN_SPLIT_ELEMENTS: Final = 1 << 15
 """Elements of all updates below which the rows are not split into ranges."""
 
@@ -110,6 +113,17 @@ def read_table(element_type: Type, count: int) -> KernelSteps:
     return KernelSteps((KernelStep(write, items, cost),))
 
 
+def index_ranges(count: int, width: int, element: Type, size: int) -> tuple[int, int]:
+    """Return the number of ranges of the rows of a result that threads share, and the rows of a range.
+
+    Each range looks at all of the `count` indices, which takes longer than to add a short row of `width` elements.
+    """
+    most = min(width * element.bits // 8 // MIN_RANGE_BYTES, MAX_INDEX_RANGES)
+    ranges = min(max(most, 1) if count * width >= MIN_SPLIT_ELEMENTS else 1, size)
+    length = -(-size // ranges)
+    return -(-size // length), length
+
+
 def reduce_rows(
     target: Target,
     element: Type,
@@ -123,9 +137,7 @@ def reduce_rows(
 
     With `number`, the indices are the only operand: the result starts at 0, and each index combines the number with it.
     """
-    ranges = min(MAX_INDEX_RANGES if count * rows.after >= MIN_SPLIT_ELEMENTS else 1, rows.size)
-    size = -(-rows.size // ranges)
-    ranges = -(-rows.size // size)
+    ranges, size = index_ranges(count, rows.after, element, rows.size)
     lanes = target.vector_bytes * 8 // element.bits
 
     def write(context: KernelContext, start: Value, stop: Value) -> None:

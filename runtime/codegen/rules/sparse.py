@@ -14,7 +14,7 @@ from runtime.codegen.kernels.moves import line
 from runtime.codegen.kernels.op_types import OpTypes
 from runtime.codegen.kernels.steps import KernelContext, KernelStep, KernelSteps
 from runtime.codegen.machine import Target
-from runtime.codegen.rules.index import MAX_INDEX_RANGES, MIN_SPLIT_ELEMENTS
+from runtime.codegen.rules.index import index_ranges
 from runtime.codegen.rules.lookup import Lookup
 from runtime.codegen.rules.rule import NUMERIC_DTYPES, RULES, CustomKernel
 
@@ -46,9 +46,7 @@ def sparse_outer_sum(target: Target, op: OpTypes) -> KernelSteps:
     (rows, count), width, size = positions.static_shape, b.static_shape[1], int(op.attributes["size"])
     element, lookup = DTYPES[b.dtype], Lookup((size,))
     lanes = target.vector_bytes * 8 // element.bits
-    ranges = min(MAX_INDEX_RANGES if rows * count * width >= MIN_SPLIT_ELEMENTS else 1, size)
-    length = -(-size // ranges)
-    ranges = -(-size // length)
+    ranges, length = index_ranges(rows * count, width, element, size)
 
     def write(context: KernelContext, start: Value, stop: Value) -> None:
         f, (numbers, values, table) = context.f, _three(context)
