@@ -48,7 +48,7 @@ def options(what: str) -> argparse.ArgumentParser:
     """The options of a campaign."""
     parser = argparse.ArgumentParser(description=what)
     parser.add_argument("--count", type=int, default=1000, help="how many seeds")
-    parser.add_argument("--start", type=int, default=0, help="the first of them")
+    parser.add_argument("--start", "--seed", type=int, default=0, help="the first of them")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--folder", type=Path, help="where recipes of faults go")
     parser.add_argument("--no-shrink", action="store_true", help="print programs as they were found")

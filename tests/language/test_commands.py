@@ -115,6 +115,8 @@ def test_another_tokenizer_is_refused(home: Path, capsys: pytest.CaptureFixture[
          "import torch takes any module"),
         ({"final_logit_softcapping": 30.0},
          "m/config.json: final_logit_softcapping is 30.0, which the builder does not know"),
+        ({"model_type": "qwen2", "sliding_window": 8, "layer_types": ["full_attention", "sliding_attention"]},
+         "m/config.json: layer_types has sliding_attention, and use_sliding_window is not true; state which holds"),
         ({"num_key_value_heads": 3}, "m/config.json: 3 heads of keys do not divide 4 heads of queries"),
         ({"hidden_size": "wide"}, "m/config.json: hidden_size is 'wide', not a whole number from 1 to 16777216"),
         ({"vocab_size": None}, "m/config.json: there is no vocab_size"),

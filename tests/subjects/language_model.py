@@ -104,11 +104,12 @@ def made_folder(
         for file in set(files.values()):
             safetensors.save_file({n: found[n] for n in names if files[n] == file}, folder / file)
         (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
-    _write_tokenizer(tokenizers, folder)
+    write_tokenizer(tokenizers, folder)
     return folder
 
 
-def _write_tokenizer(tokenizers: Any, folder: Path) -> None:
+def write_tokenizer(tokenizers: Any, folder: Path) -> None:
+    """Write a small tokenizer that merges bytes, and its template."""
     made = tokenizers.Tokenizer(tokenizers.models.BPE())
     made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = tokenizers.decoders.ByteLevel()

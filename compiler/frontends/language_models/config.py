@@ -152,6 +152,11 @@ def _qwen3(config: Config) -> Architecture:
 def _windowed_qwen(config: Config, made: Architecture) -> Architecture:
     used = config.flag("use_sliding_window", False)
     first = config.size("max_window_layers", 28, least=0)
+    kinds = config.given.get("layer_types")
+    if not used and isinstance(kinds, list) and "sliding_attention" in kinds:
+        raise CompileError(
+            f"{config.path}: layer_types has sliding_attention, and use_sliding_window is not true; state which holds"
+        )
     return _windowed(config, made, [used and i >= first for i in range(made.layers)])
 
 
