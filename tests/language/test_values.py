@@ -8,6 +8,7 @@ from subjects.language_model import GPT2, LLAMA, made_folder, weights_of
 
 import prograd
 from compiler import from_lm
+from compiler.frontends.language_models import network
 from prograd import adamw
 
 ENGINES = ("reference", "native")
@@ -140,3 +141,12 @@ def test_a_folder_beside_the_program_is_copied_into_a_file_of_its_own(tmp_path: 
     program.compile(batch=BATCH).save(tmp_path / "here" / "m.pb")
     assert (tmp_path / "here" / "m.weights.safetensors").is_file()
     assert np.isfinite(prograd.load(tmp_path / "here" / "m.pb").step(rows(), entry="evaluate")["loss"])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_the_scale_of_embeddings_is_rounded_to_the_dtype_of_the_table(dtype: str):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
+    for width in (48, 640, 1152, 2560, 3840):
+        want = width**0.5 if dtype == "float32" else float(np.float32(width**0.5).astype(kind))
+        assert network._rounded_to(width**0.5, dtype) == want

@@ -177,4 +177,4 @@ def _rounded_to(number: float, dtype: str) -> float:
     if dtype == "bfloat16":
         [bits] = unpack("<I", pack("<f", number))
         return float(unpack("<f", pack("<I", (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000))[0])
-    return number
+    return float(unpack("<e", pack("<e", number))[0]) if dtype == "float16" else number

@@ -27,7 +27,7 @@ from fuzz.campaign import Trial
 from fuzz.language_models.draw import CLASSES, config_of
 from fuzz.verdict import Verdict
 
-TOLERANCE = 1e-4
+TOLERANCE = 2e-5
 """Upper bound on a difference, as a share of the largest logit."""
 
 LAYOUTS = {"gguf": "back.gguf", "hf": "back"}
