@@ -232,13 +232,13 @@ class Stopwatch:
             SLOW_TESTS.write_text("".join(f"{line}\n" for line in slow_functions(self.seconds)), encoding="utf-8")
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-        unlisted = sorted(set(slow_functions(self.seconds, times=2)) - slow_tests())
+        unlisted = sorted(set(slow_functions(self.seconds, times=5)) - slow_tests())
         if unlisted and not config.option.write_slow_tests:
             terminalreporter.write_line(unlisted_sentence(unlisted))
 
 
 def unlisted_sentence(unlisted: Sequence[str]) -> str:
-    """Return what the quick tier says about functions that take twice the time from which tests are slow."""
+    """Return what the quick tier says about functions that take five times as long as a quick test may."""
     more = f" and {len(unlisted) - 5} more" if len(unlisted) > 5 else ""
     return f"slow, but not in tests/slow_tests.txt, which `make slow-tests` writes: {', '.join(unlisted[:5])}{more}"
 
@@ -254,7 +254,7 @@ def processor_seconds() -> float:
 def slow_functions(seconds: dict[str, float], times: float = 1) -> list[str]:
     """Return the functions whose tests are slow on average or together, for the measured seconds of all tests.
 
-    With `times=2`, those that take twice the time from which tests are slow.
+    With `times=5`, those that take five times as long as a quick test may.
     """
     functions: defaultdict[str, list[float]] = defaultdict(list)
     for nodeid, measured in seconds.items():
