@@ -16,7 +16,13 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import numpy as np
 
 from compiler.errors import CompileError
-from compiler.exporters.gguf_read_back import first_and_last, has_prefix, require_architecture, require_tokenizer
+from compiler.exporters.gguf_read_back import (
+    first_and_last,
+    has_prefix,
+    refuse,
+    require_architecture,
+    require_tokenizer,
+)
 from compiler.exporters.merged_states import merged_states, plain_states
 from compiler.frontends.language_models.config import Architecture, architecture_of
 from compiler.frontends.language_models.gguf_model import read_model
@@ -209,14 +215,11 @@ def _around(
     given: Mapping[str, Any], special: Mapping[str, Value], tokens: Sequence[str], source: Path
 ) -> dict[str, Value]:
     """Return if a text gets codes before and behind it; raise CompileError for others than its first and last token."""
-    added = dict(zip(("bos", "eos"), first_and_last(given, str(source / "tokenizer.json")), strict=True))
+    added = dict(zip(("bos", "eos"), first_and_last(given, source), strict=True))
     for word, token in added.items():
         *_, code = special.get(f"tokenizer.ggml.{word}_token_id", (0, 0, None))
         if token is not None and (code is None or tokens[code] != token):
-            raise CompileError(
-                f"merge: {source / 'tokenizer.json'} adds {token!r} to a text, which is not the {word}_token of "
-                "tokenizer_config.json, and GGUF has no word for it; --layout hf writes it as it is"
-            )
+            refuse(source, f"adds {token!r} to a text, which is not the {word}_token of tokenizer_config.json")
     return {f"tokenizer.ggml.add_{word}_token": (BOOL, 0, token is not None) for word, token in added.items()}
 
 

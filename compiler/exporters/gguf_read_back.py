@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from compiler.errors import CompileError
@@ -55,7 +56,7 @@ def require_tokenizer(given: Mapping[str, Any], file: GgufFile) -> None:
         raise CompileError(f"merge: {error}") from None
     _require_words(given, read["model"]["ignore_merges"], file)
     if normal_steps(given) != normal_steps(read):
-        _refuse(file, "changes or splits texts before it merges them")
+        refuse(file.path, "changes or splits texts before it merges them")
     if given["model"].get("byte_fallback"):
         _require_scores(given, read["model"]["merges"], file)
 
@@ -84,7 +85,7 @@ def has_prefix(given: Mapping[str, Any]) -> bool:
     return normal_steps(given)[:1] == [_PREFIX]
 
 
-def first_and_last(given: Mapping[str, Any], file: str) -> tuple[str | None, str | None]:
+def first_and_last(given: Mapping[str, Any], source: Path) -> tuple[str | None, str | None]:
     """Return the tokens that are put before and behind a text; raise CompileError for codes of another form."""
     steps = [step for step in _flat(given.get("post_processor"), "processors") if step.get("type") != "ByteLevel"]
     if not steps:
@@ -93,8 +94,15 @@ def first_and_last(given: Mapping[str, Any], file: str) -> tuple[str | None, str
     first = named.pop(0) if named[:1] != [None] and named else None
     last = named.pop() if named[-1:] != [None] and named else None
     if len(steps) > 1 or named != [None]:
-        raise CompileError(f"merge: {file} adds codes to a text in a way that GGUF has no word for")
+        refuse(source, "adds other codes to a text than its first and its last")
     return first, last
+
+
+def refuse(source: Path, what: str) -> NoReturn:
+    """Raise CompileError for the tokenizer of a folder, by a property that GGUF has no word for."""
+    raise CompileError(
+        f"merge: {source / 'tokenizer.json'} {what}, and GGUF has no word for it; --layout hf writes it as it is"
+    )
 
 
 def _require_words(given: Mapping[str, Any], ignores: bool, file: GgufFile) -> None:
@@ -103,12 +111,12 @@ def _require_words(given: Mapping[str, Any], ignores: bool, file: GgufFile) -> N
     for token in given.get("added_tokens", ()):
         for key in ("single_word", "lstrip", "rstrip"):
             if token.get(key):
-                _refuse(file, f"has the token {token['content']!r} with {key}")
+                refuse(file.path, f"has the token {token['content']!r} with {key}")
     for key in ("dropout", "continuing_subword_prefix", "end_of_word_suffix"):
         if model.get(key):
-            _refuse(file, f"has {key} {model[key]!r}")
+            refuse(file.path, f"has {key} {model[key]!r}")
     if bool(model.get("ignore_merges")) != ignores:
-        _refuse(file, f"has ignore_merges {json.dumps(not ignores)}")
+        refuse(file.path, f"has ignore_merges {json.dumps(not ignores)}")
 
 
 def _require_scores(given: Mapping[str, Any], read: Sequence[Sequence[str]], file: GgufFile) -> None:
@@ -119,7 +127,7 @@ def _require_scores(given: Mapping[str, Any], read: Sequence[Sequence[str]], fil
     order = list(dict.fromkeys("".join(pair) for pair in ours))
     changes = sum("".join(a) != "".join(b) for a, b in pairwise(ours))
     if {*ours} != {tuple(pair) for pair in read} or changes + bool(ours) != len(order):
-        _refuse(file, "merges pieces in an order that no scores of them give")
+        refuse(file.path, "merges pieces in an order that no scores of them give")
 
 
 def _is_equal(a: Any, b: Any) -> bool:
@@ -133,9 +141,3 @@ def _flat(given: Any, key: str) -> list[Step]:
     if given.get("type") == "Sequence":
         return [step for each in given.get(key, ()) for step in _flat(each, key)]
     return [given]
-
-
-def _refuse(file: GgufFile, what: str) -> NoReturn:
-    raise CompileError(
-        f"merge: {file.path / 'tokenizer.json'} {what}, and GGUF has no word for it; --layout hf writes it as it is"
-    )

@@ -35,6 +35,13 @@ def merged(*, code: int = 0) -> None:
     assert compiler(["merge", "net.pb", "--layout", "gguf", "-o", "m.gguf"]) == code
 
 
+def refused(told: str, capsys: Any) -> None:
+    """Merge the folder, and compare the one sentence that refuses it."""
+    merged(code=3)
+    assert capsys.readouterr().err.splitlines()[-1] == f"compiler: merge: {told}; --layout hf writes it as it is"
+    assert not Path("m.gguf").exists()
+
+
 def changed(**changes: Any) -> None:
     """Change the tokenizer of the folder; `model` and `token` change its model and its last added token."""
     path = Path("m/tokenizer.json")
@@ -75,11 +82,7 @@ def pieces(**changes: Any) -> None:
 )
 def test_an_architecture_without_words_is_refused(config: dict[str, Any], words: str, capsys: Any):
     made_folder(Path("m"), config)
-    merged(code=3)
-    assert capsys.readouterr().err.splitlines()[-1] == (
-        f"compiler: merge: m has {words}; --layout hf writes it as it is"
-    )
-    assert not Path("m.gguf").exists()
+    refused(f"m has {words}", capsys)
 
 
 @pytest.mark.parametrize(
@@ -94,25 +97,21 @@ def test_an_architecture_without_words_is_refused(config: dict[str, Any], words:
 def test_a_tokenizer_without_words_is_refused(changes: dict[str, Any], told: str, capsys: Any):
     made_folder(Path("m"))
     changed(**changes)
-    merged(code=3)
-    assert capsys.readouterr().err.splitlines()[-1] == (
-        f"compiler: merge: m/tokenizer.json {told}, and GGUF has no word for it; --layout hf writes it as it is"
-    )
+    refused(f"m/tokenizer.json {told}, and GGUF has no word for it", capsys)
 
 
-def test_codes_around_a_text_that_have_no_words_are_refused(capsys: Any):
+@pytest.mark.parametrize(
+    ("single", "told"),
+    [
+        ([BEGIN, TEXT], "adds '<|begin|>' to a text, which is not the bos_token of tokenizer_config.json"),
+        ([BEGIN, BEGIN, TEXT], "adds other codes to a text than its first and its last"),
+    ],
+    ids=["other", "two"],
+)
+def test_codes_around_a_text_that_have_no_words_are_refused(single: list[dict[str, Any]], told: str, capsys: Any):
     made_folder(Path("m"))
-    changed(post_processor=around(BEGIN, TEXT))
-    merged(code=3)
-    assert capsys.readouterr().err.splitlines()[-1] == (
-        "compiler: merge: m/tokenizer.json adds '<|begin|>' to a text, which is not the bos_token of "
-        "tokenizer_config.json, and GGUF has no word for it; --layout hf writes it as it is"
-    )
-    changed(post_processor=around(BEGIN, BEGIN, TEXT))
-    assert compiler(["merge", "net.pb", "--layout", "gguf", "-o", "m.gguf"]) == 3
-    assert capsys.readouterr().err.splitlines()[-1] == (
-        "compiler: merge: m/tokenizer.json adds codes to a text in a way that GGUF has no word for"
-    )
+    changed(post_processor=around(*single))
+    refused(f"m/tokenizer.json {told}, and GGUF has no word for it", capsys)
 
 
 @pytest.mark.parametrize(
@@ -174,10 +173,7 @@ def test_pieces_come_back(steps: dict[str, Any]):
 def test_pieces_without_words_are_refused(steps: dict[str, Any], told: str, capsys: Any):
     made_folder(Path("m"))
     pieces(**steps)
-    merged(code=3)
-    assert capsys.readouterr().err.splitlines()[-1] == (
-        f"compiler: merge: m/tokenizer.json {told}, and GGUF has no word for it; --layout hf writes it as it is"
-    )
+    refused(f"m/tokenizer.json {told}, and GGUF has no word for it", capsys)
 
 
 def compare() -> None:

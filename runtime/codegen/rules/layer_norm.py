@@ -59,13 +59,13 @@ def group_norm(
             c, by_group, lambda part: c.mean(part, (1, 3)), lambda of_group: of_group, scale, bias, epsilon
         )
     by_group = (n, 1, groups, channels // groups)
-    ones = c.view(c.mean(c.view(x, (n, prod(indices), channels)), (1,)), by_group)
+    of_channels = c.view(c.mean(c.view(x, (n, prod(indices), channels)), (1,)), by_group)
 
     def mean(part: SymbolicTensor) -> SymbolicTensor:
         return c.mean(c.view(c.mean(part, (1,)), by_group), (3,))
 
     def spread(of_group: SymbolicTensor) -> SymbolicTensor:
-        return c.view(c.elementwise(first, of_group, ones), (n, 1, channels))
+        return c.view(c.elementwise(first, of_group, of_channels), (n, 1, channels))
 
     return standardised(c, c.view(x, (n, prod(indices), channels)), mean, spread, scale, bias, epsilon)
 
