@@ -24,13 +24,12 @@ def peak(threads: int) -> float:
     target = this_machine()
     chains = 12 if target.registers == 16 else 24
     code = jit.load(jit.compiled(_loop(target, chains)), target)
-    jit.give_back()
     spin = code.function("spin", 1)
     work = 2 * target.lanes() * chains * ITERATIONS
     rooms = [np.zeros((chains + 2) * target.lanes(), np.float32) for _ in range(threads)]
     best = float("inf")
     for _ in range(MEASUREMENTS):
-        others = [Thread(target=spin, args=(memory_budget.ctypes.data,)) for memory_budget in rooms[1:]]
+        others = [Thread(target=spin, args=(room.ctypes.data,)) for room in rooms[1:]]
         start = perf_counter()
         for other in others:
             other.start()

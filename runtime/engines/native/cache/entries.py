@@ -102,7 +102,12 @@ def _safe_folder() -> Path | None:
 
 
 def _files(folder: Path) -> list[CacheFile]:
-    found: list[CacheFile] = []
+    return [CacheFile(Path(path), *of) for path, of in _measured(folder).items()]
+
+
+def _measured(folder: Path) -> dict[str, tuple[int, float]]:
+    """Return the size and the time of the last use of each file of the cache, by path."""
+    found: dict[str, tuple[int, float]] = {}
     for entry in os.scandir(folder):
         if not entry.name.endswith((SUFFIX, UNFINISHED)):
             continue
@@ -110,19 +115,18 @@ def _files(folder: Path) -> list[CacheFile]:
             status = entry.stat(follow_symlinks=False)
         except OSError:  # another process removed it
             continue
-        found.append(CacheFile(Path(entry.path), status.st_size, status.st_mtime))
+        found[entry.path] = status.st_size, status.st_mtime
     return found
 
 
 def _make_room(folder: Path, most_bytes: int) -> None:
     try:
-        files = sorted(_files(folder), key=lambda file: -file.used)
+        files = sorted(_measured(folder).items(), key=lambda file: -file[1][1])
     except OSError:
         return
-    total = 0
-    for file in files:
-        abandoned = file.path.name.endswith(UNFINISHED) and file.used < time() - ABANDONED_SECONDS
-        total += file.nbytes
-        if abandoned or total > most_bytes:
+    total, oldest = 0, time() - ABANDONED_SECONDS
+    for path, (nbytes, used) in files:
+        total += nbytes
+        if total > most_bytes or (used < oldest and path.endswith(UNFINISHED)):
             with suppress(OSError):  # another process removed it, or it cannot be removed
-                file.path.unlink()
+                os.unlink(path)
