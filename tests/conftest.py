@@ -48,6 +48,17 @@ def unsynced() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def resident_compiler() -> Iterator[None]:
+    """Let LLVM keep its memory: the tests of a process compile hundreds of modules, one after the other."""
+    from runtime.engines.native import compiled, jit
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (compiled, jit):
+            patch.setattr(module, "give_back", lambda: None)
+        yield
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite tests/golden from what the code gives now")
 

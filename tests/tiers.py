@@ -5,15 +5,17 @@ commit     `pytest`, which CI runs for every commit: all but those marked `thoro
 thorough   `make thorough`, before a release: only those marked `thorough`
 
 `tests/slow_tests.txt` lists the functions whose tests take 20 ms or longer on average, or 0.8 s or longer together, and
-each of these tests gets the mark `slow`. `make slow-tests` measures all tests on an idle machine and writes the list
-again; `make quick` ends with the names of functions that it lacks. Its lines leave out the folder of a file, so that a
-file that moves keeps its marks.
+each of these tests gets the mark `slow`. Those that take 0.8 s or longer on average have the word `long` behind them,
+and get this mark too, unless they have the mark `rule`. `make slow-tests` measures all tests on an idle machine and
+writes the list again; `make quick` ends with the names of functions that it lacks. Its lines leave out the folder of a
+file, so that a file that moves keeps its marks.
 
 With `--changed-since REVISION`, tests that the changed files touch lose the mark `slow` (see `touched_tests`).
 
-With `--draw COMMIT`, one in `DRAWN` of the thorough tests gets the mark `drawn`. `.ci/run` runs these too, so a fault
-that only a thorough test finds is found within days. The hash of the commit draws them, so that a commit passes or
-fails, always. The last lines of the output have the command that repeats each of them that fails.
+With `--draw COMMIT`, one in `DRAWN` of the thorough tests and one in `LONG_DRAWN` of the other long ones get the mark
+`drawn`. `.ci/run` runs no others of these, so a fault that only a thorough test finds is found within days, and one
+that only a long test finds within a few commits. The hash of the commit draws them, so that a commit passes or fails,
+always. The last lines of the output have the command that repeats each of them that fails.
 """
 
 from __future__ import annotations
@@ -41,15 +43,26 @@ SLOW_SECONDS = 0.020
 SLOW_SECONDS_TOGETHER = 0.8
 """Total processor time from which they are slow: hundreds of quick tests of one function take long, too."""
 
+LONG_SECONDS = 0.8
+"""Mean processor time from which slow tests are long."""
+
+LONG = " long"
+"""What follows the name of a function whose tests are long in the list of slow tests."""
+
 DRAWN = 100
 """Each commit draws one thorough test of this number: about 20 seconds on two idle cores."""
+
+LONG_DRAWN = 4
+"""Each commit draws one long test of this number, of those that are not thorough."""
 
 QUICK = "not thorough and not slow"
 """The expression of `-m` for the quick tier."""
 
 LEFT_OUT = {
     "not thorough": "pytest leaves out the tests marked thorough; `make thorough` runs them",
-    "not thorough or drawn": "pytest leaves out the tests marked thorough, but for a few that the commit draws",
+    "not (thorough or long) or drawn": (
+        "pytest leaves out the tests marked thorough or long, but for a few that the commit draws"
+    ),
     QUICK: (
         "make quick leaves out the tests marked slow or thorough, except slow ones that a change touches; "
         "`make test` and `make thorough` run them"
@@ -84,12 +97,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for number, case in enumerate(cases):
             if not is_sampled(number, of):
                 case.add_marker("thorough")
-    slow, changed, commit = slow_tests(), config.option.changed_since, config.option.draw
+    listed, changed, commit = listed_tests(), config.option.changed_since, config.option.draw
     touched = touched_tests(changed_files(changed)) if changed else set[Path]()
     for item in items:
-        if commit and item.get_closest_marker("thorough") and is_drawn(item.nodeid, commit):
+        is_long = listed.get(function_name(item.nodeid))
+        of = DRAWN if item.get_closest_marker("thorough") else LONG_DRAWN if is_long else 0
+        if is_long and not item.get_closest_marker("rule"):
+            item.add_marker("long")
+        if commit and of and is_drawn(item.nodeid, commit, of):
             item.add_marker("drawn")
-        if function_name(item.nodeid) in slow and item.path not in touched:
+        if is_long is not None and item.path not in touched:
             item.add_marker("slow")
 
 
@@ -105,9 +122,9 @@ def is_sampled(number: int, of: int) -> bool:
     return (number + number // of) % of == 0
 
 
-def is_drawn(nodeid: str, commit: str) -> bool:
-    """Return True for one test of each `DRAWN`, by the hash of a commit."""
-    return (crc32(nodeid.encode()) - int(commit, 16)) % DRAWN == 0
+def is_drawn(nodeid: str, commit: str, of: int) -> bool:
+    """Return True for one test of each `of`, by the hash of a commit."""
+    return (crc32(nodeid.encode()) - int(commit, 16)) % of == 0
 
 
 def functions(items: Iterable[pytest.Item]) -> Iterable[list[pytest.Item]]:
@@ -124,9 +141,10 @@ def function_name(nodeid: str) -> str:
     return f"{Path(path).name}::{function}"
 
 
-def slow_tests() -> set[str]:
-    """Return the lines of the list of slow tests."""
-    return set(SLOW_TESTS.read_text(encoding="utf-8").splitlines())
+def listed_tests() -> dict[str, bool]:
+    """Return the functions of the list of slow tests, and which of them are long."""
+    lines = SLOW_TESTS.read_text(encoding="utf-8").splitlines()
+    return {line.removesuffix(LONG): line.endswith(LONG) for line in lines}
 
 
 def changed_files(revision: str) -> list[Path]:
@@ -229,10 +247,10 @@ class Stopwatch:
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if session.config.option.write_slow_tests and not hasattr(session.config, "workerinput"):
-            SLOW_TESTS.write_text("".join(f"{line}\n" for line in slow_functions(self.seconds)), encoding="utf-8")
+            SLOW_TESTS.write_text("".join(f"{line}\n" for line in lines_of(self.seconds)), encoding="utf-8")
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-        unlisted = sorted(set(slow_functions(self.seconds, times=5)) - slow_tests())
+        unlisted = sorted(slow_functions(self.seconds, times=5).keys() - listed_tests().keys())
         if unlisted and not config.option.write_slow_tests:
             terminalreporter.write_line(unlisted_sentence(unlisted))
 
@@ -251,16 +269,21 @@ def processor_seconds() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-def slow_functions(seconds: dict[str, float], times: float = 1) -> list[str]:
-    """Return the functions whose tests are slow on average or together, for the measured seconds of all tests.
+def slow_functions(seconds: dict[str, float], times: float = 1) -> dict[str, float]:
+    """Return the functions whose tests are slow on average or together, with the mean, for the seconds of all tests.
 
     With `times=5`, those that take five times as long as a quick test may.
     """
     functions: defaultdict[str, list[float]] = defaultdict(list)
     for nodeid, measured in seconds.items():
         functions[function_name(nodeid)].append(measured)
-    return sorted(
-        name
+    return {
+        name: fmean(measured)
         for name, measured in functions.items()
         if fmean(measured) >= times * SLOW_SECONDS or sum(measured) >= times * SLOW_SECONDS_TOGETHER
-    )
+    }
+
+
+def lines_of(seconds: dict[str, float]) -> list[str]:
+    """Return the lines of the list of slow tests, for the measured seconds of all tests."""
+    return sorted(name + LONG * (mean >= LONG_SECONDS) for name, mean in slow_functions(seconds).items())

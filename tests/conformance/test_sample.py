@@ -17,7 +17,7 @@ It grew once, by two cases of Resize whose numbers neither ONNX Runtime nor PyTo
 """
 
 SAMPLES = [
-    ("node", "reference", 5),
+    ("node", "reference", 20),
     ("node", "native", 40),
     ("simple", "reference", 1),
     ("converted", "reference", 3),

@@ -228,6 +228,7 @@ PLAIN = {
 OPENING = {"open", "read_text", "read_bytes", "fromfile", "memmap"}
 
 
+@pytest.mark.rule
 def test_every_input_is_opened_by_one_function():
     root = Path(__file__).parents[2]
     found: set[str] = set()

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 CODEGEN = ROOT / "runtime" / "codegen"
 
@@ -33,6 +35,7 @@ def times_of(source: str) -> Iterator[str]:
         yield from (ast.unparse(x) for x in numbers if isinstance(x.value, float))
 
 
+@pytest.mark.rule
 def test_only_the_cost_model_has_times():
     [model] = [path for path in FILES if path.name == "costs.py"]
     assert len(list(times_of(model.read_text()))) > 30

@@ -73,6 +73,7 @@ def sources() -> list[str]:
     return [file for file in files if not file.startswith(DECLARED_IN)]
 
 
+@pytest.mark.rule
 def test_a_file_outside_of_declarations_has_no_table_of_operators():
     found = {file: tables(tree_of(ROOT / file)) for file in sources()}
     assert len(found) > 700

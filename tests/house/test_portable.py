@@ -64,6 +64,7 @@ def without_posix(folder: Path, code: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.rule
 def test_every_module_imports_where_posix_is_missing(tmp_path: Path):
     without_posix(tmp_path, IMPORT)
 

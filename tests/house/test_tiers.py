@@ -14,9 +14,12 @@ import pytest
 from tiers import (
     DRAWN,
     LEFT_OUT,
+    LONG_DRAWN,
     SLOW_TESTS,
     is_drawn,
     is_sampled,
+    lines_of,
+    listed_tests,
     pytest_terminal_summary,
     slow_functions,
     touched_tests,
@@ -36,7 +39,8 @@ def test_every_line_of_the_list_of_slow_tests_names_a_function():
     }
     lines = SLOW_TESTS.read_text(encoding="utf-8").splitlines()
     assert lines == sorted(set(lines))
-    unknown = set(lines) - functions
+    assert len(listed_tests()) == len(lines), "a function has one line"
+    unknown = listed_tests().keys() - functions
     assert not unknown, "rename these lines of tests/slow_tests.txt like their tests, or run `make slow-tests`"
 
 
@@ -48,7 +52,14 @@ def test_every_change_by_a_patch_is_undone():
 
 def test_the_commands_of_the_tiers_select_by_the_marks_that_are_registered():
     options = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
-    assert [line.partition(":")[0] for line in options["markers"]] == ["slow", "sampled(n)", "thorough", "drawn"]
+    assert [line.partition(":")[0] for line in options["markers"]] == [
+        "slow",
+        "long",
+        "rule",
+        "sampled(n)",
+        "thorough",
+        "drawn",
+    ]
     assert "--strict-markers" in options["addopts"]
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     commit, drawn, quick = LEFT_OUT
@@ -69,9 +80,10 @@ def test_a_sample_of_cases_has_each_value_of_two_parameters(of: int):
     assert {first for first, _ in sample} == {second for _, second in sample} == {*range(of)}
 
 
-def test_each_thorough_test_is_drawn_by_one_commit_in_a_hundred():
-    commits = [f"{number:040x}" for number in range(2**150, 2**150 + 3 * DRAWN)]
-    assert [sum(is_drawn(f"t.py::a[{case}]", commit) for commit in commits) for case in range(50)] == [3] * 50
+@pytest.mark.parametrize("of", [DRAWN, LONG_DRAWN])
+def test_each_test_is_drawn_by_one_commit_of_a_number(of: int):
+    commits = [f"{number:040x}" for number in range(2**150, 2**150 + 3 * of)]
+    assert [sum(is_drawn(f"t.py::a[{case}]", commit, of) for commit in commits) for case in range(50)] == [3] * 50
 
 
 def test_a_drawn_test_that_fails_is_printed_with_the_command_that_repeats_it(capsys: pytest.CaptureFixture[str]):
@@ -84,13 +96,18 @@ def test_a_drawn_test_that_fails_is_printed_with_the_command_that_repeats_it(cap
 
 def test_the_slow_functions_are_those_whose_tests_are_slow_on_average_or_together():
     seconds = {"a/t.py::a[1::2]": 0.03, "a/t.py::a[x/y]": 0.02, "t.py::b[1]": 0.03, "t.py::b[2]": 0.0, "t.py::c": 0.02}
-    assert slow_functions(seconds) == ["t.py::a", "t.py::c"]
-    assert slow_functions({f"t.py::many[{number}]": 0.001 for number in range(900)}) == ["t.py::many"]
+    assert slow_functions(seconds).keys() == {"t.py::a", "t.py::c"}
+    assert slow_functions({f"t.py::many[{number}]": 0.001 for number in range(900)}).keys() == {"t.py::many"}
+
+
+def test_the_list_says_which_tests_are_long_on_average():
+    seconds = {"t.py::b[1]": 0.9, "t.py::b[2]": 0.6, "t.py::a[1]": 0.9, "t.py::a[2]": 0.8, "t.py::c": 0.001}
+    assert lines_of(seconds) == ["t.py::a long", "t.py::b"]
 
 
 def test_the_quick_tier_names_functions_that_take_five_times_as_long_as_quick_ones_may():
     seconds = {"t.py::a": 0.11, "t.py::b": 0.03, "t.py::c": 0.001}
-    assert slow_functions(seconds, times=5) == ["t.py::a"]
+    assert slow_functions(seconds, times=5).keys() == {"t.py::a"}
     assert unlisted_sentence(["t.py::a"]) == (
         "slow, but not in tests/slow_tests.txt, which `make slow-tests` writes: t.py::a"
     )

@@ -32,6 +32,7 @@ def test_the_wheel_has_five_names_and_their_types(wheel: Path):
     assert [name for name in names if name.endswith(".safetensors")] == ["prograd/digits.safetensors"]
 
 
+@pytest.mark.rule
 def test_the_runtime_works_when_registry_and_compiler_are_deleted(wheel: Path, tmp_path: Path):
     site = tmp_path / "site"
     zipfile.ZipFile(wheel).extractall(site)

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from subjects.sources import tree_of
 
 ROOT = Path(__file__).parents[2]
@@ -106,6 +107,7 @@ def defined(path: Path) -> Iterator[str]:
             yield node.attr
 
 
+@pytest.mark.rule
 def test_no_name_has_a_former_meaning():
     found = {path: EVERYWHERE & set(defined(path)) for path in files(*PACKAGES)}
     assert len(found) > 700
