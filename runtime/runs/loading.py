@@ -45,7 +45,7 @@ class Loaded(NamedTuple):
     Attributes:
         loaded: tensor of the file by state.
         left: tensors of the file that no state took.
-        kept: parameters and buffers that keep their earlier values.
+        kept: parameters and buffers that keep their earlier values; averages that follow a loaded parameter do not.
     """
 
     loaded: dict[str, str]
@@ -118,10 +118,9 @@ def load_parameters(
     for name in _folded(program).intersection(arrays):
         _require_same(path, there[sources[name].tensor], arrays[name], states.arrays[name])
     states.restore(own)
-    for name, array in arrays.items():
-        states.put(name, array)
+    followed = {other for name, array in arrays.items() for other in states.put(name, array)}
     loaded = {name: there[source.tensor] for name, source in sources.items()}
-    return Loaded(loaded, left, [name for name in mine if name not in loaded])
+    return Loaded(loaded, left, [name for name in mine if name not in loaded.keys() | followed])
 
 
 def _require_own(path: Path, own: Mapping[str, str], digests: Mapping[str, str], states: States) -> None:

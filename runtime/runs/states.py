@@ -40,6 +40,9 @@ class States:
     are the states that are cut among the ranks of a run, whose arrays are this rank's elements; None if there are none.
     `fixed` are the parameters, buffers and slots that no step updates, with values in the program's files, and
     `unchanged` those of them that have these values still. Their arrays cannot be written; `put` replaces a value.
+
+    An average of a parameter, and the slot of an optimizer that remembers where it was, begin like the parameter. While
+    they are equal to it, they follow the values that it is given.
     """
 
     def __init__(
@@ -68,6 +71,7 @@ class States:
         self._digests: dict[str, str] = {}
         self.fixed = _fixed(program, self._held) - self.passing - (set() if pieces is None else pieces.types.keys())
         self.unchanged: frozenset[str] = frozenset()
+        self._followers = _followers(self._held)
 
     def aside(self) -> States:
         """Return the same states, but with separate memory for those that last an epoch."""
@@ -87,15 +91,29 @@ class States:
         self._set_writeable(self.unchanged, is_writeable=False)
         self._outside = {name: tensor for name, tensor in self._outside.items() if name in self.passing}
 
-    def put(self, name: str, value: Array) -> None:
-        """Replace the value of a state; the caller has the exclusive lock."""
+    def put(self, name: str, value: Array) -> list[str]:
+        """Replace the value of a state and of those that follow it; the caller has the exclusive lock.
+
+        Returns:
+            The states that followed.
+        """
+        followers = [other for other in self._followers.get(name, ()) if self._is_like(other, name)]
         if name in self.unchanged:
             if has_bits(self.arrays[name], value):
-                return
+                return []
             self._set_writeable([name], is_writeable=True)
             self.unchanged -= {name}
             self._digests.pop(name, None)
         np.copyto(self.arrays[name], value)
+        for other in followers:
+            self.put(other, self.part(other, _in_dtype_of(self.arrays[other], self.arrays[name])))
+            self._unread.pop(other, None)
+        return followers
+
+    def _is_like(self, follower: str, name: str) -> bool:
+        """Return True if a state has the value of another one, perhaps before that was rounded to 16 bits."""
+        value = self.arrays[name]
+        return has_bits(_in_dtype_of(value, self.arrays[follower]), self.part(follower, value))
 
     def originals(self, names: Collection[str]) -> dict[str, Array]:
         """Return the values that states have in the program's files; those of other states are left out.
@@ -238,6 +256,34 @@ def _fixed(program: pb.ProgramDesc, states: Sequence[pb.StateDesc]) -> frozenset
     updated = {update.state for block in program.blocks for update in block.updates}
     outside = [s for s in states if s.WhichOneof("initial") == "external" and s.kind != pb.STATE_KIND_COUNTER]
     return frozenset(state.name for state in outside) - updated
+
+
+def _in_dtype_of(other: Array, array: Array) -> Array:
+    return array if array.dtype == other.dtype else converted(array, array_type(other).dtype)
+
+
+def _followers(states: Sequence[pb.StateDesc]) -> dict[str, list[str]]:
+    """Return the averages and the slots named slow that begin like a parameter, by the parameter."""
+    found: dict[str, list[str]] = {}
+    parameters = {state.name: state for state in states if state.kind == pb.STATE_KIND_PARAMETER}
+    for state in states:
+        name = state.slot_of if state.slot == "slow" else state.name.rpartition(".average")[0]
+        if name in parameters and _begins_like(state, parameters[name]):
+            found.setdefault(name, []).append(state.name)
+    return found
+
+
+def _begins_like(state: pb.StateDesc, other: pb.StateDesc) -> bool:
+    """Return True if two states have one initial value."""
+    one, two = pb.StateDesc(), pb.StateDesc()
+    for short, whole in ((one, state), (two, other)):
+        short.shape.CopyFrom(whole.shape)
+        if whole.WhichOneof("initial") == "external":
+            short.external.CopyFrom(whole.external)
+        elif whole.WhichOneof("initial") == "op":
+            short.op.CopyFrom(whole.op)
+            short.op.outputs[:] = [""]
+    return one == two
 
 
 def has_bits(one: Array, other: Array) -> bool:

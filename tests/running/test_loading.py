@@ -10,7 +10,7 @@ from safetensors.numpy import save_file
 
 import prograd
 import runtime
-from prograd import Program, Run, constant, from_file, layers, ops, sgd
+from prograd import Program, Run, constant, from_file, layers, look_ahead, normal, ops, sgd
 from runtime.__main__ import main
 
 Array = np.ndarray
@@ -355,3 +355,49 @@ def test_a_file_of_initial_values_that_is_missing_is_named_when_one_is_used(
         assert main([command[0], path, *command[1:]]) == 4
         assert capsys.readouterr().err.splitlines()[-1] == f"runtime: {sentence}"
     assert not Path("s.safetensors").exists()
+
+
+def averaged(dtype: str = "float32", rate: float = 0.0) -> Run:
+    """One weight, drawn at the start, with an average and with an optimizer that remembers where it was."""
+    program = Program("averaged", seed=1)
+    x, w = program.input("x", "float32", ("batch", 4)), program.parameter("w", (4, 3), normal(), dtype=dtype)
+    y = x @ ops.cast(w, dtype="float32")
+    program.minimize(ops.mean(y**2), look_ahead(sgd(rate), every=2))
+    program.average(0.9)
+    program.outputs(y=y)
+    return Run(program.compile(batch=2).desc)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("way", ["load", "set"])
+def test_averages_and_slots_that_begin_like_a_parameter_follow_the_value_it_is_given(
+    way: str, dtype: str, tmp_path: Path
+):
+    """They would be those of the drawn value, to which look_ahead would move half of the way back."""
+    w = drawn(4, 3).astype(ml_dtypes.bfloat16).astype(np.float32)
+    run, x = averaged(dtype), drawn(2, 4)
+    if way == "load":
+        other = averaged(dtype)
+        other.state["w"] = w
+        other.save(tmp_path / "w.safetensors")
+        assert run.load(tmp_path / "w.safetensors", only="w").kept == []
+    else:
+        run.state["w"] = w
+    np.testing.assert_array_equal(run.state["w.slow"], w)
+    np.testing.assert_array_equal(run.predict(x)["y"], x @ w)
+    for _ in range(4):
+        run.step({"x": x})
+    for name in ("w", "w.slow", "w.average"):
+        np.testing.assert_allclose(run.state[name], w, rtol=1e-6)
+
+
+def test_averages_and_slots_that_have_moved_keep_their_values(tmp_path: Path):
+    run, x = averaged(rate=0.1), drawn(2, 4)
+    run.state["w.average"] = np.ones((4, 3), np.float32)
+    run.state["w"] = drawn(4, 3)
+    np.testing.assert_array_equal(run.state["w.average"], np.ones((4, 3), np.float32))
+    run.step({"x": x})
+    slow = run.state["w.slow"]
+    assert not np.array_equal(slow, run.state["w"])
+    run.state["w"] = np.zeros((4, 3), np.float32)
+    np.testing.assert_array_equal(run.state["w.slow"], slow)
