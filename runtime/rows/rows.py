@@ -10,7 +10,7 @@ import numpy as np
 from prograd_proto import TensorType
 from prograd_proto.dtypes import FLOATS, INTEGER_RANGES, INTEGERS, wide
 from prograd_proto.spelling import closest_or_all
-from runtime.conversion import converted, converted_input
+from runtime.conversion import converted, converted_input, python_dtype
 from runtime.dtypes import Array, array_type, count_nonfinite, is_float, numpy_dtype
 from runtime.entries import BoundEntry, Feed
 from runtime.errors import DataError
@@ -209,7 +209,8 @@ def _remedy(feed: Feed, array: Array) -> str:
 def as_array(value: object, dtype: str) -> Array:
     """Return an array as it is, and another value in that dtype if that is exact, else in its natural one.
 
-    Raises DataError for a list that is no array, and for a whole number that the dtype does not have.
+    Raises DataError for a list that is no array, for a whole number that the dtype does not have, and for a finite
+    number that would be Inf.
     """
     if isinstance(value, np.ndarray):
         return converted_input(cast(Array, value), dtype)
@@ -221,12 +222,10 @@ def as_array(value: object, dtype: str) -> Array:
     fits = integers or not natural.size or np.can_cast(natural.dtype, wide(dtype), "same_kind")
     if isinstance(value, np.generic) or not fits:
         return converted_input(natural, dtype)
-    if not integers:
-        return converted(natural, dtype)
-    made = natural.astype(dtype)
-    if not np.array_equal(made, natural):
-        number = natural[made != natural][0]
-        raise DataError(f"the number {number} is too large or too small for {dtype}")
+    made = natural.astype(dtype) if integers else converted(natural, dtype)
+    lost = made != natural if integers else np.isinf(converted(made, python_dtype(dtype))) & np.isfinite(natural)
+    if lost.any():
+        raise DataError(f"the number {natural[lost][0]} is too large or too small for {dtype}")
     return made
 
 

@@ -229,7 +229,11 @@ def test_states_are_read_and_written_in_every_form_that_loses_nothing():
         view["bfloat16"] = value
         assert np.array_equal(view["bfloat16"], exact)
         assert view["bfloat16"].dtype == np.float32
-    view["bfloat16"] = [0.1, 1e39, 3]  # lists are rounded, as those for float32 are
+    view["bfloat16"] = [0.1, np.inf, 3]  # lists are rounded, as those for float32 are
+    assert np.array_equal(view["bfloat16"], np.float32([0.10009765625, np.inf, 3]))
+    with pytest.raises(runtime.DataError) as caught:
+        view["bfloat16"] = [1, 1e39, 3]
+    assert str(caught.value) == "the number 1e+39 is too large or too small for bfloat16"
     assert np.array_equal(view["bfloat16"], np.float32([0.10009765625, np.inf, 3]))
     view["float16"] = exact.astype(np.float16)
     view["float16"] = numbers

@@ -188,6 +188,24 @@ def test_lists_of_whole_numbers_take_the_dtype_of_a_feed_that_has_them(dtype, he
     assert found == f"the number {beyond} is too large or too small for {dtype}"
 
 
+@pytest.mark.parametrize(
+    ("dtype", "held", "beyond"),
+    [
+        ("float16", [65504.0, -65519.0, float("inf")], 65520.0),
+        ("float16", [65504, float("-inf")], 70000),
+        ("bfloat16", [3.38e38, float("nan")], 1e39),
+        ("float32", [3.4e38, float("inf")], -1e39),
+    ],
+)
+def test_a_finite_number_of_a_list_does_not_become_infinite(dtype: str, held: list[float], beyond: float):
+    program = Program("numbers")
+    program.outputs(same=ops.cast(program.input("x", dtype, ("batch",)), dtype="float64"))
+    run = runtime.Run(program.compile(batch=2).desc)
+    np.testing.assert_allclose(run.predict(held)["same"], held, rtol=1e-2)
+    found = text(runtime.DataError, lambda: run.predict([beyond]))
+    assert found == f"the number {beyond} is too large or too small for {dtype}"
+
+
 WRONG = [
     (lambda run: run.step(batch(), entry="tarin"), "there is no entry 'tarin'; did you mean 'train'?"),
     (lambda run: run.step(batch(), entry="x"), "there is no entry 'x'; the entries are train, predict, evaluate"),
