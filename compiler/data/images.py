@@ -14,7 +14,7 @@ from runtime.dtypes import Array, array_type
 from runtime.errors import DataError
 from runtime.rows.encoding.encoding import Encoding
 from runtime.rows.encoding.images import Images
-from runtime.rows.tables.image_files import image_of, image_paths, warn_of_frames
+from runtime.rows.tables.image_files import Unread, image_of, image_paths
 
 _log = logging.getLogger("prograd")
 
@@ -35,23 +35,15 @@ def read_images(folder: Path, options: PackOptions, like: Images | None = None) 
     grey = options.grey or (like is not None and like.channels == 1)
     shape = image_of(paths[0], size, grey).pixels.shape if like is None else (like.height, like.width, like.channels)
     images = np.empty((len(paths), *shape), np.uint8)
-    clear: list[Path] = []
-    longer: list[Path] = []
+    unread = Unread()
     for number, path in enumerate(paths):
-        image, is_clear, has_more = image_of(path, size, grey)
-        clear += [path] if is_clear else []
-        longer += [path] if has_more else []
+        image = unread.pixels(str(path), image_of(path, size, grey))
         if image.shape != shape:
             raise DataError(
                 _other_size(path, image.shape, shape, "those packed" if like is not None else "those before")
             )
         images[number] = image
-    warn_of_frames(longer, len(paths))
-    if clear:
-        _log.warning(
-            "%d of %d images have transparent pixels, %s the first; their colours are kept as if they were opaque",
-            *(len(clear), len(paths), clear[0]),
-        )
+    unread.warn()
     labels = np.empty(len(paths), object)
     labels[:] = [path.relative_to(folder).parts[0] if path.parent != folder else "" for path in paths]
     return images, labels, Images(*shape, resized=size is not None)

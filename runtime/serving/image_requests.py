@@ -17,7 +17,7 @@ import numpy as np
 from runtime.dtypes import Array
 from runtime.errors import DataError
 from runtime.memory.limit import MemoryLimit
-from runtime.rows.tables.image_files import image_like
+from runtime.rows.tables.image_files import Unread, image_like
 from runtime.runs.raw.image_rows import ImageRows
 from runtime.runs.session import Session
 from runtime.serving.bodies import Bytes
@@ -86,11 +86,14 @@ class ImageRequests:
 
     def _feeds(self, rows: list[dict[str, bytes]], memory: MemoryLimit) -> dict[str, Array]:
         found: dict[str, Array] = {}
+        unread = Unread()
         for feed, like in self._images.items():
             memory.take(len(rows) * like.height * like.width * like.channels, "the images of the body")
             found[feed] = np.empty((len(rows), like.height, like.width, like.channels), np.uint8)
             memory.note(found[feed])
             for number, row in enumerate(rows):
+                name = f"row {number}"
                 with self._lock:
-                    found[feed][number] = image_like(f"row {number}", BytesIO(row[feed]), like, memory)
+                    found[feed][number] = unread.pixels(name, image_like(name, BytesIO(row[feed]), like, memory))
+        unread.warn()
         return found

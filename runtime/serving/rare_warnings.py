@@ -1,6 +1,7 @@
-"""Warnings of values that a server replaces: the first of each column, and then each time that ten times as many came.
+"""Warnings of values that a server replaces: the first of each kind, and then each time that ten times as many came.
 
-Requests of strangers must not fill a log, and yet the log tells how many values were not known.
+A kind is a column whose values are not known, or what is not read of images. Requests of strangers must not fill a log,
+and yet the log tells how many there were.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from contextlib import contextmanager
 from typing import Final
 
 GROWTH: Final = 10
-"""Factor by which the rows with unknown values grow from one warning of a column to the next."""
+"""Factor by which the rows with replaced values grow from one warning of a kind to the next."""
 
 
 @contextmanager
 def rare_warnings() -> Generator[None]:
-    """Let few of the warnings of unknown values through, with their total."""
+    """Let few of the warnings of replaced values through, with their total."""
     logger, few = logging.getLogger("prograd"), _Few()
     logger.addFilter(few)
     try:

@@ -17,6 +17,7 @@ from prograd import Program, adam, layers, ops
 from runtime.__main__ import main
 from runtime.memory.limit import MemoryLimit
 from runtime.serving.image_requests import ImageRequests
+from runtime.serving.rare_warnings import rare_warnings
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -113,6 +114,29 @@ def photos(engine: str) -> prograd.Run:
     run = prograd.load("photos.pb", engine=engine)
     run.train(progress=False)
     return run
+
+
+def test_images_that_are_read_in_part_are_counted(caplog: pytest.LogCaptureFixture):
+    from PIL import Image
+
+    run = photos("reference")
+    first, second = (Image.fromarray(np.full((8, 8, 3), value, np.uint8)) for value in (20, 230))
+    stream = io.BytesIO()
+    first.save(stream, "GIF", save_all=True, append_images=[second])
+    clear = io.BytesIO()
+    Image.fromarray(np.full((8, 8, 4), 20, np.uint8)).save(clear, "PNG")
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "prograd"), rare_warnings(), Serving(run) as serving:
+        for _ in range(10):
+            status, _, body = ask(serving.port, stream.getvalue(), "image/gif")
+        assert (status, json.loads(body)["label"]) == (200, "dark")
+        found(serving.port, [{"image": b64encode(image).decode()} for image in (png(20), clear.getvalue())])
+    frames = "1 of 1 images have several frames or pages, row 0 the first; the first one of each is read"
+    assert [message for message in caplog.messages if "images" in message] == [
+        frames,
+        f"{frames}; so far in 10 rows",
+        "1 of 2 images have transparent pixels, row 1 the first; their colours are kept as if they were opaque",
+    ]
 
 
 def png(value: int, size: int = 12) -> bytes:

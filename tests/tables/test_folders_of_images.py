@@ -182,3 +182,20 @@ def test_frames_behind_the_first_are_counted(caplog: pytest.LogCaptureFixture, s
     found = prograd.load("p.pb").predict("moving")
     assert [record.getMessage() for record in caplog.records if "frames" in record.getMessage()] == [told]
     np.testing.assert_array_equal(found["probabilities"][0], found["probabilities"][1])
+
+
+def test_transparent_pixels_are_counted_in_packed_and_in_new_images(caplog: pytest.LogCaptureFixture):
+    Path("clear/dark").mkdir(parents=True)
+    pixels = np.full((8, 8, 4), 20, np.uint8)
+    Image.fromarray(pixels).save("clear/dark/0.png")
+    pixels[:, :, 3] = 255
+    Image.fromarray(pixels).save("clear/dark/1.png")
+    told = [
+        "1 of 2 images have transparent pixels, clear/dark/0.png the first; "
+        "their colours are kept as if they were opaque"
+    ]
+    prograd.data.pack("clear", "clear.safetensors")
+    assert [record.getMessage() for record in caplog.records if "transparent" in record.getMessage()] == told
+    caplog.clear()
+    prograd.load("p.pb").predict("clear")
+    assert [record.getMessage() for record in caplog.records if "transparent" in record.getMessage()] == told

@@ -39,6 +39,35 @@ class Decoded(NamedTuple):
     has_more: bool
 
 
+class Unread:
+    """The images of which clear pixels are taken as opaque, or frames are left out."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._clear: list[str] = []
+        self._longer: list[str] = []
+
+    def pixels(self, name: str, image: Decoded) -> Array:
+        """Return the pixels of an image, and count it."""
+        self._count += 1
+        self._clear += [name] if image.is_clear else []
+        self._longer += [name] if image.has_more else []
+        return image.pixels
+
+    def warn(self) -> None:
+        """Warn of each kind, if there are such images."""
+        self._say(self._longer, "have several frames or pages", "the first one of each is read")
+        self._say(self._clear, "have transparent pixels", "their colours are kept as if they were opaque")
+
+    def _say(self, names: Sequence[str], what: str, done: str) -> None:
+        if names:
+            _log.warning(
+                "%d of %d images %s, %s the first; %s",
+                *(len(names), self._count, what, names[0], done),
+                extra={"replaced": (what, len(names))},
+            )
+
+
 def image_paths(folder: Path) -> list[Path]:
     """Return the images of a folder in the order of their paths, without hidden files and folders; or one image.
 
@@ -98,34 +127,19 @@ def images_like(paths: Sequence[Path], like: Images, memory: MemoryLimit = NO_LI
     memory.take(nbytes, "the images")
     images = np.empty((len(paths), like.height, like.width, like.channels), np.uint8)
     memory.note(images)
-    longer: list[Path] = []
+    unread = Unread()
     for number, path in enumerate(paths):
         with _read(path) as file:
-            decoded = _decoded_like(str(path), file, like, NO_LIMIT)
-        images[number] = decoded.pixels
-        longer += [path] if decoded.has_more else []
-    warn_of_frames(longer, len(paths))
+            images[number] = unread.pixels(str(path), image_like(str(path), file, like))
+    unread.warn()
     return images
 
 
-def warn_of_frames(longer: Sequence[Path], count: int) -> None:
-    """Warn if some of `count` images have frames or pages behind the first, which are not read."""
-    if longer:
-        _log.warning(
-            "%d of %d images have several frames or pages, %s the first; the first one of each is read",
-            *(len(longer), count, longer[0]),
-        )
-
-
-def image_like(name: str, file: BinaryIO, like: Images, memory: MemoryLimit = NO_LIMIT) -> Array:
-    """Return the image in a file, uint8 [height, width, channels], as `images_like` does; errors name it `name`.
+def image_like(name: str, file: BinaryIO, like: Images, memory: MemoryLimit = NO_LIMIT) -> Decoded:
+    """Return the image in a file, of the size and channels of those that were packed; errors name it `name`.
 
     Raises ResourceLimit if decoding takes more memory than there is.
     """
-    return _decoded_like(name, file, like, memory).pixels
-
-
-def _decoded_like(name: str, file: BinaryIO, like: Images, memory: MemoryLimit) -> Decoded:
     size = (like.height, like.width) if like.resized else None
     decoded = _decoded(name, file, size, like.channels == 1, memory)
     image = decoded.pixels
