@@ -28,6 +28,7 @@ from runtime.runs.metrics import Metrics, scalar_fetches
 from runtime.runs.session import Session
 from runtime.runs.standing import Standing
 from runtime.runs.training import Callbacks, RunSteps, Training
+from runtime.runs.watching.judge import begin_judging, is_still_stopped
 
 if TYPE_CHECKING:
     from runtime.rows.streamed import Streamed
@@ -76,8 +77,10 @@ def _begun(
     rows_sha256 = fingerprints(course.rows, course.evaluated, shuffled=course.plan.shuffle)
     course = continued(session, standing, options, course, rows_sha256)
     plan, position = course.plan, standing.position
+    position.stopped = is_still_stopped(plan, position)
     if is_at_end(standing, plan.steps) and standing.done:  # trained to its end in this process
         return _nothing()
+    begin_judging(plan, position)
     if not isinstance(course.rows, Rows) and position.cursor is not None:
         course.rows.seek(position.cursor)
     if position.steps:

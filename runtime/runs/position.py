@@ -36,6 +36,7 @@ class Position:
         stopped: True if `stale` has reached the limit.
         watches: the watches of metrics, by the state that they reduce.
         judged: `steps` when the run last judged its metrics; not saved.
+        judged_by: the metric and the better direction by which the best states are kept, under "", and of each watch.
         top: value and `steps` of the best evaluations whose checkpoints are kept, the best first.
         plan_start: epoch and steps where the present plan began; see `continuation`.
         reached: `steps` at the end, before the best states were restored; not saved.
@@ -56,6 +57,7 @@ class Position:
         self.reached = 0
         self.watches: dict[str, Watch] = {}
         self.judged = 0
+        self.judged_by: dict[str, str] = {}
         self.top: list[tuple[Number, int]] = []
         self.rows_sha256: dict[str, str] = {}
         self.is_resumed = False
@@ -69,6 +71,14 @@ class Position:
         vars(self).update(vars(Position()))
         self.epoch, self.steps, self.closed = epoch, steps, steps
         self.best_at, self.plan_start = (epoch, 0, steps), (epoch, steps)
+
+    def forget_best(self) -> None:
+        """Forget the best evaluation, its states and the count since then."""
+        empty = Position()
+        for name in ("best", "best_metric", "best_evaluation", "best_cursor", "stale", "stopped", "top"):
+            setattr(self, name, getattr(empty, name))
+        epoch, steps = self.plan_start
+        self.best_at = epoch, 0, steps
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the arrays, as JSON values."""
@@ -91,6 +101,7 @@ class Position:
         values |= {"plan_start": [*self.plan_start]} if any(self.plan_start) else {}
         values |= {"rows_sha256": self.rows_sha256} if self.rows_sha256 else {}
         values |= {"watches": _written_watches(self.watches)} if self.watches else {}
+        values |= {"judged_by": self.judged_by} if self.judged_by else {}
         values |= {"top": [[_written_number(value), steps] for value, steps in self.top]} if self.top else {}
         return values | ({} if self.cursor is None else {"cursor": self.cursor, "best_cursor": self.best_cursor})
 
@@ -114,7 +125,7 @@ class Position:
             raise ValueError("stopped is neither true nor false")
         position.stopped = stopped
         position.is_resumed = True
-        position.rows_sha256 = found.fingerprints()
+        position.rows_sha256, position.judged_by = found.texts("rows_sha256"), found.texts("judged_by")
         position.watches = found.watches()
         position.top = found.top()
         position.plan_start = found.plan_start()
@@ -166,12 +177,12 @@ class _Found:
         epoch, steps = self.counts("plan_start", 2) if "plan_start" in self._values else (0, 0)
         return epoch, steps
 
-    def fingerprints(self) -> dict[str, str]:
-        values = self._values.get("rows_sha256", {})
+    def texts(self, name: str) -> dict[str, str]:
+        values = self._values.get(name, {})
         if not isinstance(values, dict) or not all(
             isinstance(v, str) for v in cast(dict[str, object], values).values()
         ):
-            raise ValueError("rows_sha256 has what is no text")
+            raise ValueError(f"{name} has what is no text")
         return cast(dict[str, str], values)
 
     def top(self) -> list[tuple[Number, int]]:

@@ -246,6 +246,71 @@ def test_the_best_checkpoints_are_kept_besides_the_newest(engine: Any, tmp_path:
         assert str(caught.value) == sentence
 
 
+def interrupted(folder: Path, callbacks: list[Any]) -> Run:
+    """A run of six epochs that stood after two, whose best states are those of the first, and that is resumed."""
+    run = run_of()
+
+    def climb(event: Any) -> None:
+        run.set(rate=0.1 if event.step < 3 else 3.0)
+
+    run.train(data=(X, Y), epochs=6, checkpoint=folder, callbacks=[*callbacks, climb, Stop(6)], progress=False)
+    resumed = run_of()
+    resumed.resume(folder)
+    return resumed
+
+
+class Stop(Callback):
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_step_end(self, event: StepEnd) -> None:
+        if event.step == self.step:
+            self.run.stop()
+
+
+def test_a_run_that_is_resumed_without_early_stopping_ends_with_its_last_states(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    """The best states of the earlier call would take away all that the later one trains."""
+    plain = interrupted(tmp_path / "plain", [])
+    plain.train(data=(X, Y), epochs=6, progress=False)
+    run = interrupted(tmp_path / "judged", [EarlyStopping(patience=5, monitor="score", mode="min")])
+    caplog.clear()
+    result = run.train(data=(X, Y), epochs=6, progress=False)
+    assert run.state["step"] == 18
+    assert run.state_sha256 == plain.state_sha256
+    assert result.history["epoch"] == [3, 4, 5, 6]
+    assert caplog.messages == [
+        "the run kept the states of step 3, which have the best score (min), and keeps no best states from here on; "
+        "those are forgotten"
+    ]
+
+
+def test_a_metric_is_not_compared_with_the_best_value_of_another(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    by_loss = [EarlyStopping(monitor="score", mode="min"), ReduceOnPlateau(monitor="score", mode="min", patience=9)]
+    run = interrupted(tmp_path / "judged", by_loss)
+    caplog.clear()
+    by_score = [EarlyStopping(monitor="loss"), ReduceOnPlateau(monitor="score", mode="max", patience=9)]
+    history = run.train(data=(X, Y), epochs=6, callbacks=by_score, progress=False).history
+    assert run.position.best_metric == min(history["loss"])
+    assert run.position.watches["rate"].best == max(history["score"])
+    assert caplog.messages[0] == (
+        "the run kept the states of step 3, which have the best score (min), and judges by loss (min) from here on; "
+        "those are forgotten"
+    )
+
+
+def test_a_run_that_ended_early_goes_on_with_more_patience(tmp_path: Path):
+    strict = EarlyStopping(patience=1, min_delta=9.0, restore_best=False)
+    run_of().train(data=(X, Y), epochs=6, checkpoint=tmp_path, callbacks=[strict], progress=False)
+    for patience, steps in ((1, 6), (9, 18)):
+        run = run_of()
+        run.resume(tmp_path)
+        patient = EarlyStopping(patience=patience, min_delta=9.0, restore_best=False)
+        run.train(data=(X, Y), epochs=6, callbacks=[patient], progress=False)
+        assert run.state["step"] == steps
+
+
 @pytest.mark.parametrize(
     ("name", "instead"),
     [("ReduceLROnPlateau", "ReduceOnPlateau"), ("ModelCheckpoint", "run.train(checkpoint='folder', keep_best=3)")],

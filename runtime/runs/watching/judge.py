@@ -33,6 +33,45 @@ STOP: Final = ":stop"
 _log = logging.getLogger("prograd")
 
 
+def is_still_stopped(plan: Plan, position: Position) -> bool:
+    """Return True if a run ended early and would do so by the patience of this plan, too."""
+    return position.stopped and 0 < plan.stop.patience() <= position.stale
+
+
+def begin_judging(plan: Plan, position: Position) -> None:
+    """Forget best states and values that were judged by other metrics than those of the plan, and warn of lost states.
+
+    A callback of an earlier call may have kept them, which this call has not, or has for another metric.
+    """
+    keep = plan.keep_best
+    asked = {plateau.state: _by(plateau.metric, higher=plateau.higher) for plateau in plan.plateaus}
+    if keep is not None:
+        asked[""] = _by(keep.metric, higher=keep.direction == pb.DIRECTION_MAX)
+    before = position.judged_by
+    if asked.get("", "") != before.get("", asked.get("", "")):
+        _forget_best(position, before.get(""), asked.get(""))
+    if not plan.restore_best:
+        position.best = {}
+    for state in before.keys() & asked.keys():
+        if state and before[state] != asked[state]:
+            position.watches.pop(state, None)
+    position.judged_by = {name: by for name, by in before.items() if name} | asked
+
+
+def _forget_best(position: Position, before: str | None, now: str | None) -> None:
+    if position.best and position.best_at != (position.epoch, position.step, position.steps):
+        _log.warning(
+            "the run kept the states of step %d, which have the best %s, and %s from here on; those are forgotten",
+            *(position.best_at[2], before, f"judges by {now}" if now else "keeps no best states"),
+        )
+    position.forget_best()
+    position.watches.pop(STOP, None)
+
+
+def _by(metric: str, *, higher: bool) -> str:
+    return f"{metric} ({'max' if higher else 'min'})"
+
+
 class Judge:
     """The judge of one training; it changes the states and the position."""
 
