@@ -57,6 +57,7 @@ def test_ci_runs_the_two_commands_of_the_readme_in_a_folder_of_that_name_and_the
         'git clone --quiet . "$folder/é 1/prograd"',
         'cd "$folder/é 1/prograd"',
         "unset PYTHONDONTWRITEBYTECODE",
+        "export PIP_NO_COMPILE=0",
         "export PYTEST_ADDOPTS=\"-m 'not (thorough or long) or drawn' --draw $(git rev-parse HEAD)\"",
     ]
     end = [
