@@ -208,7 +208,7 @@ def packed_like(source: object, encoding: Encoding, options: PackOptions) -> Pac
 
     Raises DataError for a source that has none of its columns, or a value without a number in the encoding.
     """
-    found = _lists_that_are_meant(read_source(source, options, encoding), encoding)
+    found = _with_packed_columns(read_source(source, options, encoding), encoding)
     count = _rows(found)
     members = {name for part in encoding.joined.values() for name in part}
     keys = [name for name in encoding.columns if name not in members and name in found.table]
@@ -302,12 +302,17 @@ def _of_lines(table: Table) -> Source:
     return Source(table.columns, {}, numbers=table.lines, in_lines=True)
 
 
-def _lists_that_are_meant(source: Source, like: Encoding) -> Source:
-    """Return the source with lists in place of arrays [rows, length], for columns that were packed as ragged rows."""
-    meant = [name for name, array in source.arrays.items() if array.ndim == 2 and name in like.columns]
-    lists = {name: as_column(source.arrays[name].tolist()) for name in meant if like.columns[name].is_ragged}
-    others = {name: array for name, array in source.arrays.items() if name not in lists}
-    return source._replace(table=source.table | lists, arrays=others)
+def _with_packed_columns(source: Source, like: Encoding) -> Source:
+    """Return the source with its arrays of columns that were packed of a table in the table, where they are encoded.
+
+    Raises DataError for an array that several columns were joined to.
+    """
+    joined = next((name for name in source.arrays if name in like.joined and name not in like.columns), None)
+    if joined is not None:
+        raise DataError(f"{joined!r} was joined of {', '.join(like.joined[joined])}; give these, which are encoded")
+    meant = {name: array for name, array in source.arrays.items() if name in like.columns}
+    others = {name: array for name, array in source.arrays.items() if name not in meant}
+    return source._replace(table=source.table | as_columns(meant), arrays=others)
 
 
 def _of_arrays(arrays: dict[str, Array]) -> Source:

@@ -743,3 +743,42 @@ def test_windows_of_bytes_have_no_words(tmp_path: Path):
     assert str(error.value) == (
         "words: 'text' is an array, which stays as it is; leave window out, so that each line is a row"
     )
+
+
+ANIMALS = {"age": [10.0, 20.0, 30.0], "kind": ["cat", "dog", "cat"], "says": ["meow", "woof woof", "purr"]}
+
+
+def packed_animals(**options: object) -> None:
+    prograd.data.pack(ANIMALS, "animals.safetensors", standardise=["age"], words={"says": 3}, **options)
+
+
+def test_numbers_of_an_npz_are_encoded_like_those_of_a_table(here):
+    """They stayed as they were, and a network that was trained on scaled numbers took them for scaled ones."""
+    packed_animals()
+    wanted = prograd.data.encode(ANIMALS, "animals.safetensors")
+    np.savez("new.npz", age=np.array(ANIMALS["age"]), kind=ANIMALS["kind"], says=ANIMALS["says"])
+    prograd.data.pack("new.npz", "new.safetensors", like="animals.safetensors")
+    for found in (prograd.data.encode("new.npz", "animals.safetensors"), load_file("new.safetensors")):
+        assert found.keys() == wanted.keys()
+        for name, array in wanted.items():
+            np.testing.assert_array_equal(found[name], array)
+
+
+@pytest.mark.parametrize("kind", [list, np.array])
+def test_columns_with_a_second_axis_are_encoded_or_refused(here, kind):
+    packed_animals()
+    found = prograd.data.encode({"age": kind([[10.0], [20.0]])}, "animals.safetensors")["age"]
+    np.testing.assert_array_equal(found, prograd.data.encode({"age": [10.0, 20.0]}, "animals.safetensors")["age"])
+    found = prograd.data.encode({"says": kind([["woof", "meow"]])}, "animals.safetensors")["says"]
+    np.testing.assert_array_equal(found, prograd.data.encode({"says": ["woof meow"]}, "animals.safetensors")["says"])
+    for name, values in (("age", [[1.0, 2.0]]), ("kind", [["cat"]]), ("kind", [["cat", "dog"]])):
+        with pytest.raises(prograd.DataError) as caught:
+            prograd.data.encode({name: kind(values)}, "animals.safetensors")
+        assert str(caught.value) == f"{name!r} has lists, and the rows it was packed from have one value each"
+
+
+def test_an_array_that_columns_were_joined_to_is_refused_as_a_source(here):
+    packed_animals(one_hot=["kind"], join={"x": ["age", "kind"]})
+    with pytest.raises(prograd.DataError) as caught:
+        prograd.data.encode({"x": np.zeros((2, 3))}, "animals.safetensors")
+    assert str(caught.value) == "'x' was joined of age, kind; give these, which are encoded"

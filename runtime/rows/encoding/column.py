@@ -18,7 +18,7 @@ from runtime.errors import DataError
 from runtime.rows.encoding.class_texts import Form, canonical, form_of
 from runtime.rows.encoding.column_fields import column_fields
 from runtime.rows.encoding.dates import dates_of, features, mixed_zones, width_of
-from runtime.rows.encoding.lists import elements_of, is_listed, lists_of
+from runtime.rows.encoding.lists import as_lists, elements_of, is_listed, lists_of
 from runtime.rows.encoding.row_errors import RowError, original_rows
 from runtime.rows.encoding.subwords import texts_of_tokens, tokens_by
 from runtime.rows.encoding.tokens import hashes_of, texts_again, tokens_of
@@ -150,6 +150,7 @@ class Column:
 
     def encode(self, raw: Array) -> Array:
         """Return the numbers of values; raise DataError that names the row for a value without a number."""
+        raw = raw[:, 0] if self.kind == "number" and raw.shape[1:] == (1,) else as_lists(raw)
         require_values(self.name, raw)
         if is_listed(raw) and self.kind != "text":
             raise DataError(f"{self.name!r} has lists, and the rows it was packed from have one value each")
@@ -170,6 +171,7 @@ class Column:
 
     def ragged(self, raw: Array) -> Ragged:
         """Return the numbers of values whose rows are of unequal length; raise DataError as `encode` does."""
+        raw = as_lists(raw)
         require_values(self.name, raw)
         rows = lists_of(self.name, raw) if self.listed else self._tokens(raw)
         offsets = np.cumsum([0, *map(len, rows)], dtype=np.int64)

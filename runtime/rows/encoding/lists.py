@@ -16,6 +16,15 @@ def is_listed(raw: Array) -> bool:
     return raw.dtype.kind == "O" and list in set(map(type, raw.tolist()))
 
 
+def as_lists(raw: Array) -> Array:
+    """Return rows of several values each, such as texts [rows, 2], as lists; other rows as they are."""
+    if raw.ndim < 2:
+        return raw
+    found = np.empty(len(raw), object)
+    found[:] = raw.tolist()
+    return found
+
+
 def lists_of(name: str, raw: Array) -> list[list[Any]]:
     """Return rows as lists; raise DataError, which names the row, for a row that is no list."""
     rows: list[Any] = raw.tolist()
