@@ -5,6 +5,7 @@ They call the builder as a user does; they know no passes, and passes do not kno
 account    the nodes, bytes and seconds that an import may take
 arranged   tensors whose axes lie in another order than the model's, so that permutations and views need no ops
 extents    extents of axes as products of a number and symbols
+counted    constants that repeat along axes, or count along one
 channels   images and filters with channels last
 elements   casts, and axes whose extents no shape can state
 pieces     slices, pieces, padding and rows along axes

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
+
+import numpy as np
 
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged, expanded, viewed
+from compiler.frontends.counted import counted, without_repeats
 from compiler.frontends.elements import cast_to
 from compiler.frontends.extents import Extent, factored
-from prograd_proto.dtypes import HALVES
-from registry import Block, Value, ops
+from prograd_proto.dtypes import HALVES, DTypeName
+from registry import Block, Value
 
 SURE_TRIALS: Final = 2
 """Number of sizes of each symbol for which every constant is computed: that of the example, and one more."""
@@ -67,9 +70,9 @@ class Constant:
         return len(self.shape)
 
     @property
-    def dtype(self) -> str:
+    def dtype(self) -> DTypeName:
         """The name of the element type."""
-        return str(self.trials[0].dtype).removeprefix("torch.")
+        return cast(DTypeName, str(self.trials[0].dtype).removeprefix("torch."))
 
     def tensor(self, block: Block) -> Arranged:
         """Return the constant as a tensor of the program; raise CompileError if no op computes it."""
@@ -84,13 +87,12 @@ class Constant:
         """Return the constant as a tensor, by a pattern of its elements."""
         if any(extent.symbols and extent.number > 1 for extent in self.shape):
             return viewed(self._factored().tensor(block), self.shape)
-        cut = [self._without_repeats(trial) for trial in self.trials]
-        if all(trial.shape == cut[0].shape and bool((trial == cut[0]).all()) for trial in cut[1:]):
-            half = self.dtype in HALVES
-            stored = arranged(self.store((cut[0].float() if half else cut[0]).numpy()))
-            return expanded(cast_to(stored, self.dtype), self.shape)
-        if all(_is_range(trial) for trial in cut) and cut[0].ndim == self.rank:
-            return self._counted(block)
+        arrays = [(trial.float() if self.dtype in HALVES else trial).numpy() for trial in self.trials]
+        cut = [without_repeats(array) for array in arrays]
+        if all(each.shape == cut[0].shape and np.array_equal(each, cut[0]) for each in cut[1:]):
+            return expanded(cast_to(arranged(self.store(cut[0])), self.dtype), self.shape)
+        if (range := counted(block, cut, self.shape, self.dtype)) is not None:
+            return range
         raise CompileError(
             f"a constant {self.dtype}[{', '.join(map(str, self.shape))}] depends on the size of a symbol in a way that "
             "no program can state; import the module without that symbol"
@@ -140,30 +142,3 @@ class Constant:
         if not bool(((trial == 0) | (trial <= MINUS_INFINITY)).all()):
             return trial.new_zeros(()).bool().expand(trial.shape)
         return trial == 0
-
-    def _without_repeats(self, trial: Any) -> Any:
-        """Return the elements; axes along which they are equal get extent 1."""
-        for axis in range(trial.ndim):
-            first = trial.narrow(axis, 0, 1) if trial.shape[axis] else trial
-            if trial.shape[axis] > 1 and bool(((trial == first) & (trial.signbit() == first.signbit())).all()):
-                trial = first
-        return trial.contiguous()
-
-    def _counted(self, block: Block) -> Arranged:
-        """Return first, first + step ... along the axis of a symbol."""
-        flat = self.trials[0].reshape(-1)
-        first, step = int(flat[0]), int(flat[1] - flat[0])
-        shape = tuple(extent.plain() for extent in self.shape)
-        axis = next(i for i, extent in enumerate(shape) if extent != 1)
-        steps = ops.cumsum(ops.full.on(block)(shape=shape, value=step, dtype="int64"), axis=axis, exclusive=True)
-        counted = steps + first if first else steps
-        return arranged(counted if self.dtype == "int64" else ops.cast(counted, dtype=self.dtype))  # pyright: ignore[reportArgumentType]: of a tensor
-
-
-def _is_range(trial: Any) -> bool:
-    """Return True if the elements rise by equal whole steps along the one axis that is not 1."""
-    wide = [extent for extent in trial.shape if extent != 1]
-    if len(wide) != 1 or trial.dtype.is_floating_point or wide[0] < 2:
-        return False
-    flat = trial.reshape(-1)
-    return bool((flat[1:] - flat[:-1] == flat[1] - flat[0]).all())

@@ -68,6 +68,9 @@ COMPUTED = {
     "positions below a number": lambda x: x * (positions(x) < 50),
     "positions up to a number": lambda x: x + positions(x).clamp(max=50),
     "halves of positions": lambda x: x + positions(x) // 2,
+    "positions from the end": lambda x: x + (x.shape[0] - 1 - positions(x)),
+    "positions times the size": lambda x: x + positions(x) * x.shape[0],
+    "positions along the second axis": lambda x: x + positions(x).T.expand(8, -1).T,
     "distances": lambda x: ((positions(x) - positions(x).T).abs() < 50).float() @ x,
 }
 

@@ -22,7 +22,8 @@ from typing import Any, Final
 import numpy as np
 
 from compiler.errors import CompileError
-from compiler.frontends.onnx.known.constants import Constant, are_equal, without_repeats
+from compiler.frontends.counted import without_repeats
+from compiler.frontends.onnx.known.constants import Constant, are_equal
 
 POLYNOMIAL: Final = frozenset(
     [

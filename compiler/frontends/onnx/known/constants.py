@@ -21,6 +21,7 @@ import numpy as np
 
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged, expanded, ordered, viewed
+from compiler.frontends.counted import counted, without_repeats
 from compiler.frontends.extents import Extent, factored
 from compiler.frontends.onnx.dtypes import own_name
 from compiler.frontends.onnx.small_floats import FORMATS
@@ -191,8 +192,8 @@ class Constant:
             return expanded(arranged(self.store(carried(cut[0]))), shape)
         if cut[0].ndim == 0 or cut[0].size == 1:
             return self._size(block, cut)
-        if all(_is_range(each) and _first_step(each) == _first_step(cut[0]) for each in cut):
-            return self._counted(block, cut[0], shape)
+        if (range := counted(block, cut, shape, CARRIED[self.dtype])) is not None:
+            return range
         if 1 < cut[0].shape[-1] <= MAX_COLUMNS and not shape[-1].symbols:
             return self._columns(block, shape[-1].number)
         raise CompileError(
@@ -225,16 +226,6 @@ class Constant:
         ]
         return arranged(ops.concat(*(ordered(each, range(self.rank)) for each in columns), axis=self.rank - 1))
 
-    def _counted(self, block: Block, trial: Any, shape: Sequence[Extent]) -> Arranged:
-        """Return first, first + step ... along the axis of a symbol."""
-        first, step = _first_step(trial)
-        axis = next(i for i, n in enumerate(trial.shape) if n > 1)
-        made = tuple(extent.plain() if i == axis else 1 for i, extent in enumerate(shape))
-        steps = ops.cumsum(ops.full.on(block)(shape=made, value=step, dtype="int64"), axis=axis, exclusive=True)
-        counted = steps + first if first else steps
-        dtype = CARRIED[self.dtype]
-        return expanded(arranged(counted if dtype == "int64" else ops.cast(counted, dtype=dtype)), shape)
-
 
 def are_equal(trials: Sequence[Any]) -> bool:
     """Return True if arrays have one shape and equal elements."""
@@ -259,28 +250,3 @@ def carried(array: Any) -> Any:
     if dtype is None:
         raise CompileError(f"a tensor has elements of {array.dtype.name}, which prograd has not")
     return np.asarray(array, dtype=dtype).reshape(array.shape)
-
-
-def without_repeats(trial: Any) -> Any:
-    """Return the elements; axes along which they are equal get extent 1."""
-    for axis in range(trial.ndim):
-        first = trial.take([0], axis=axis) if trial.shape[axis] else trial
-        signs = trial.dtype.kind != "f" or bool(np.all(np.signbit(trial) == np.signbit(first)))  # of zeros
-        if trial.shape[axis] > 1 and signs and bool(np.all(trial == first)):
-            trial = first
-    return trial
-
-
-def _is_range(trial: Any) -> bool:
-    """Return True if the elements rise by equal whole steps along the one axis that is not 1."""
-    wide = [extent for extent in trial.shape if extent != 1]
-    if len(wide) != 1 or trial.dtype.kind not in "iuf" or wide[0] < 2 or np.any(trial != np.floor(trial)):
-        return False
-    flat = trial.reshape(-1)
-    return bool(np.all(flat[1:] - flat[:-1] == flat[1] - flat[0]))
-
-
-def _first_step(trial: Any) -> tuple[int, int]:
-    """Return the first element of a range and its step."""
-    flat = trial.reshape(-1)
-    return int(flat[0]), int(flat[1] - flat[0])
