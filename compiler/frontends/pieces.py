@@ -6,7 +6,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from compiler.frontends.arranged import Arranged, expanded, pointwise, single
+from compiler.frontends.arranged import Arranged, expanded, pointwise, single, unsqueezed, viewed
 from compiler.frontends.extents import ONE, Extent
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import NUMBERS
@@ -89,6 +89,16 @@ def split(x: Arranged, sizes: Sequence[int], axis: int) -> list[Arranged]:
         Arranged(y, x.axes, (*x.shape[:axis], Extent(n), *x.shape[axis + 1 :]))
         for y, n in zip(parts, sizes, strict=True)
     ]
+
+
+def repeated(x: Arranged, counts: Sequence[Extent]) -> Arranged:
+    """Return copies of x along its axes: a new axis of copies before each, broadcast and merged."""
+    wide = x
+    for axis, count in reversed([*enumerate(counts)]):
+        if count != ONE:
+            wide = unsqueezed(wide, axis)
+            wide = expanded(wide, (*wide.shape[:axis], count, *wide.shape[axis + 1 :]))
+    return viewed(wide, [count.times(extent) for count, extent in zip(counts, x.shape, strict=True)])
 
 
 def pad(x: Arranged, widths: Sequence[tuple[int, int]], value: float) -> Arranged:

@@ -23,7 +23,7 @@ from compiler.frontends.arranged import (
 )
 from compiler.frontends.extents import ONE, Extent, product
 from compiler.frontends.onnx.node import Mapping, Node, cast, on_plain
-from compiler.frontends.pieces import split
+from compiler.frontends.pieces import repeated, split
 from registry import Value, ops
 
 
@@ -129,18 +129,6 @@ def _split(node: Node) -> tuple[Arranged, ...]:
     return tuple(split(x, [int(n) for n in given], axis))
 
 
-def _tile(node: Node) -> Arranged:
-    x, counts = node.tensor(0), node.extents(1)
-    if all(count == ONE for count in counts):
-        return x
-    wide = x
-    for axis in reversed(range(x.rank)):
-        if counts[axis] != ONE:
-            wide = unsqueezed(wide, axis)
-            wide = expanded(wide, (*wide.shape[:axis], counts[axis], *wide.shape[axis + 1 :]))
-    return viewed(wide, [count.times(extent) for count, extent in zip(counts, x.shape, strict=True)])
-
-
 def _depth_to_space(node: Node) -> Arranged:
     x, b = node.tensor(0), Extent(int(node.attribute("blocksize")))
     n, c, h, w = x.shape
@@ -244,7 +232,7 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "Expand": _expand,
     "Concat": _concat,
     "Split": _split,
-    "Tile": _tile,
+    "Tile": lambda node: repeated(node.tensor(0), node.extents(1)),
     "DepthToSpace": _depth_to_space,
     "SpaceToDepth": _space_to_depth,
     "ReverseSequence": on_plain(_reverse_sequence),

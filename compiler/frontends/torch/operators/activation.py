@@ -48,14 +48,10 @@ def _softplus(call: Call, x: Arranged, beta: float = 1.0, threshold: float = 20.
     return pointwise(function, x)
 
 
-def _gelu(call: Call, x: Arranged, approximate: str = "none") -> Arranged:
-    return pointwise(lambda v: ops.gelu(v, approximate=approximate), x)
-
-
 OPERATORS: Final[dict[str, Mapping]] = {
     "aten.relu.default": unary(ops.relu),
     "aten.relu6.default": unary(ops.relu6),
-    "aten.gelu.default": _gelu,
+    "aten.gelu.default": attributes_of(ops.gelu, "approximate"),
     "aten.silu.default": unary(ops.silu),
     "aten.mish.default": unary(ops.mish),
     "aten.sigmoid.default": unary(ops.sigmoid),

@@ -10,8 +10,9 @@ from typing import Any
 from compiler.frontends.arranged import Arranged, arranged, plain, pointwise
 from compiler.frontends.elements import cast_to
 from compiler.frontends.extents import Extent
+from compiler.frontends.pieces import number_of
 from prograd_proto.dtypes import FLOATS, DTypeName
-from registry import Block, Value, ops
+from registry import Block, Value
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ class Call:
 
     block: Block
     results: tuple[Result, ...]
-    in_evaluation: bool = False
-    store: Callable[[Any], Value] | None = None
+    in_evaluation: bool
+    store: Callable[[Any], Value]
 
     @property
     def dtype(self) -> DTypeName:
@@ -90,18 +91,9 @@ def logical(function: Callable[..., Value]) -> Mapping:
 def promoted(operands: Sequence[Operand], dtype: str) -> list[Operand]:
     """Return the operands in a dtype. Numbers stay as they are, and extents of symbols become tensors."""
     blocks = [x.value.block for x in operands if isinstance(x, Arranged)]
-    known = [_counted(blocks[0], x, dtype) if isinstance(x, Extent) and blocks else x for x in operands]
-    return [cast_to(x, dtype) if isinstance(x, Arranged) else _number(x, dtype) for x in known]
-
-
-def _counted(block: Block, extent: Extent, dtype: str) -> Arranged:
-    """Return an extent as a tensor of rank 0."""
-    count = ops.size.on(block)(shape=(extent.number, *extent.symbols), dtype=dtype)  # pyright: ignore[reportArgumentType]: a dtype
-    return arranged(count)
-
-
-def _number(x: float, dtype: str) -> float:
-    return x if dtype in FLOATS or dtype == "bool" else int(x)
+    known = [arranged(number_of(blocks[0], x, dtype)) if isinstance(x, Extent) and blocks else x for x in operands]
+    may_be_float = dtype in FLOATS or dtype == "bool"
+    return [cast_to(x, dtype) if isinstance(x, Arranged) else x if may_be_float else int(x) for x in known]
 
 
 def common_dtype(*operands: Operand) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from compiler.frontends.arranged import Arranged, arranged, expanded, plain, pointwise, unsqueezed, viewed
 from compiler.frontends.elements import cast_to
-from compiler.frontends.extents import Extent, product
+from compiler.frontends.extents import product
 from compiler.frontends.products import matmul
 from compiler.frontends.torch.operators.call import Call, Mapping, binary, promoted
 from compiler.frontends.torch.operators.shape import cat
@@ -39,18 +39,6 @@ def _stacked(rank: int, axis: int) -> Mapping:
     return mapped
 
 
-def _tile(call: Call, x: Arranged, counts: Sequence[int]) -> Arranged:
-    """Return x repeated along its last axes."""
-    counts = [1] * (x.rank - len(counts)) + list(counts)
-    for _ in range(len(counts) - x.rank):
-        x = unsqueezed(x, 0)
-    for axis in reversed(range(x.rank)):
-        if counts[axis] != 1:
-            x = unsqueezed(x, axis)
-            x = expanded(x, (*x.shape[:axis], Extent(counts[axis]), *x.shape[axis + 1 :]))
-    return viewed(x, call.shape)
-
-
 def _masked_scatter(call: Call, x: Arranged, mask: Arranged, source: Arranged) -> Arranged:
     """Return x with the elements at a mask replaced by those of the source, one after the other."""
     where = expanded(mask, call.shape)
@@ -75,10 +63,6 @@ def _tensordot(call: Call, a: Arranged, b: Arranged, axes_a: Sequence[int], axes
 def _addmv(call: Call, bias: Arranged, a: Arranged, b: Arranged, beta: float = 1, alpha: float = 1) -> Arranged:
     y = pointwise(lambda v: v * alpha, matmul(a, b))
     return y if beta == 0 else pointwise(ops.add, y, pointwise(lambda v: v * beta, bias))
-
-
-def _hypot(a: Value, b: Value) -> Value:
-    return ops.sqrt(ops.square(a) + ops.square(b))
 
 
 def _copysign(call: Call, a: Arranged, b: Arranged | float) -> Arranged:
@@ -138,18 +122,18 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.hstack.default": _stacked(1, 1),
     "aten.vstack.default": _stacked(2, 0),
     "aten.dstack.default": _stacked(3, 2),
-    "aten.tile.default": _tile,
     "aten.masked_scatter.default": _masked_scatter,
     "aten.tensordot.default": _tensordot,
     "aten.inner.default": lambda call, a, b: (
         _tensordot(call, a, b, [a.rank - 1], [b.rank - 1]) if a.rank and b.rank else pointwise(ops.mul, a, b)
     ),
     "aten.addmv.default": _addmv,
-    "aten.hypot.default": binary(_hypot),
+    "aten.hypot.default": binary(lambda a, b: ops.sqrt(ops.square(a) + ops.square(b))),
     "aten.copysign.Tensor": _copysign,
     "aten.copysign.Scalar": _copysign,
     "aten.round.decimals": _round,
     "aten.searchsorted.Tensor": _searchsorted,
+    "aten.bucketize.Tensor": lambda call, x, edges, **more: _searchsorted(call, edges, x, **more),
     "aten.col2im.default": _fold,
     **{f"aten.__lshift__.{form}": binary(ops.left_shift) for form in ("Scalar", "Tensor")},
     **{f"aten.__rshift__.{form}": binary(ops.right_shift) for form in ("Scalar", "Tensor")},

@@ -62,10 +62,6 @@ def _cholesky_solve(b: Value, factor: Value, upper: bool = False) -> Value:
     return ops.triangular_solve(lower, inner, lower=True, transpose=True)
 
 
-def _cholesky_inverse(factor: Value, upper: bool = False) -> Value:
-    return _cholesky_solve(_identity(factor), factor, upper)
-
-
 def _solve_triangular(a: Value, b: Value, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Value:
     if left:
         return ops.triangular_solve(a, b, lower=not upper, unit_diagonal=unitriangular)
@@ -139,10 +135,6 @@ def _no_fault(call: Call, number: int) -> Arranged:
     return expanded(zero, call.results[number].shape)
 
 
-def _determinant(call: Call, x: Arranged) -> tuple[Arranged, ...]:
-    return arranged(ops.determinant(plain(x))), x, x
-
-
 REMEDIES: Final = {
     "aten.linalg_eig.default": "for symmetric matrices use torch.linalg.eigh; else compute it outside of forward, and "
     "give the result as an input or a buffer",
@@ -155,10 +147,10 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.linalg_cholesky_ex.default": _with_check(_cholesky),
     "aten.cholesky.default": on_plain(lambda call, x, upper=False: _cholesky(x, upper)),
     "aten.cholesky_solve.default": on_plain(lambda call, *xs: _cholesky_solve(*xs)),
-    "aten.cholesky_inverse.default": on_plain(lambda call, *xs: _cholesky_inverse(*xs)),
+    "aten.cholesky_inverse.default": on_plain(lambda call, x, upper=False: _cholesky_solve(_identity(x), x, upper)),
     "aten.linalg_solve_triangular.default": on_plain(lambda call, a, b, **more: _solve_triangular(a, b, **more)),
     "aten.triangular_solve.default": on_plain(lambda call, *xs: _triangular_solve(*xs)),
-    "aten._linalg_det.default": _determinant,
+    "aten._linalg_det.default": lambda call, x: (arranged(ops.determinant(plain(x))), x, x),
     "aten._linalg_slogdet.default": _log_determinant,
     "aten.linalg_matrix_exp.default": on_plain(lambda call, x: _exponential(x)),
     "aten.linalg_householder_product.default": on_plain(lambda call, x, scales: _reflections(x, scales)),

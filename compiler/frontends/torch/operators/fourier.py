@@ -34,7 +34,6 @@ def _matrices(call: Call, dtype: str, rows: int, columns: int, length: int) -> t
     torch: Any = import_module("torch")
     turns = torch.outer(torch.arange(rows), torch.arange(columns)) % length
     angles = turns.double() * (2 * math.pi / length)
-    assert call.store is not None
     made = [arranged(call.store(f(angles).to(getattr(torch, dtype)).numpy())) for f in (torch.cos, torch.sin)]
     return made[0], made[1]
 
@@ -96,7 +95,6 @@ def _complex_to_real(call: Call, x: Pair, dims: Sequence[int], norm: int, n: int
     torch: Any = import_module("torch")
     twice = torch.full((half, 1), 2.0)
     twice[0], twice[n // 2 :] = 1.0, (1.0 if n % 2 == 0 else 2.0)
-    assert call.store is not None
     counts = arranged(call.store(twice.to(getattr(torch, x.dtype)).numpy()))
     cosines, sines = (pointwise(ops.mul, w, expanded(counts, w.shape)) for w in (cosines, sines))
     made = pointwise(ops.sub, _along(x.real, cosines, last), _along(x.imaginary, sines, last))
@@ -122,16 +120,8 @@ def _forward(call: Call, x: Any, n: Any = None, dim: int = -1, norm: str | None 
     return _real_to_complex(call, _fitted(x, axis, n), [axis], NORMS[norm], onesided)
 
 
-def _as_complex(call: Call, x: Arranged) -> Pair:
-    return Pair(_last(x, 0), _last(x, 1))
-
-
 def _last(x: Arranged, number: int) -> Arranged:
     return squeezed(sliced(x, x.rank - 1, number, number + 1), [x.rank - 1])
-
-
-def _as_real(call: Call, x: Pair) -> Arranged:
-    return cat(call, [unsqueezed(x.real, x.rank), unsqueezed(x.imaginary, x.rank)], x.rank)
 
 
 def _complex(call: Call, a: Arranged, b: Arranged) -> Pair:
@@ -152,8 +142,10 @@ def _angle(call: Call, x: Any) -> Arranged:
 
 
 OPERATORS: Final[dict[str, Mapping]] = {
-    "aten.view_as_complex.default": _as_complex,
-    "aten.view_as_real.default": _as_real,
+    "aten.view_as_complex.default": lambda call, x: Pair(_last(x, 0), _last(x, 1)),
+    "aten.view_as_real.default": lambda call, x: cat(
+        call, [unsqueezed(part, x.rank) for part in (x.real, x.imaginary)], x.rank
+    ),
     "aten.complex.default": _complex,
     "aten.polar.default": _polar,
     "aten.real.default": lambda call, x: x.real if isinstance(x, Pair) else x,

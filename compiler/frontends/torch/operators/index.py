@@ -24,7 +24,7 @@ from compiler.frontends.elements import cast_to, without_products
 from compiler.frontends.extents import ONE, Extent, factored, product
 from compiler.frontends.pieces import after_gather, from_front, sliced
 from compiler.frontends.torch.constants import Constant
-from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, on_plain
+from compiler.frontends.torch.operators.call import Call, Mapping, axis_of
 from compiler.frontends.torch.operators.shape import cat
 from prograd_proto.dtypes import INTEGERS
 from registry import Value, ops
@@ -80,15 +80,9 @@ def _index(call: Call, x: Arranged | Constant, indices: Sequence[Arranged | Cons
         return viewed(Arranged(y, axes, shape), call.shape)
     rest = [i for i in range(x.rank) if i not in used]
     value = plain(permuted(x, (*used, *rest)))
-    shape = _broadcast_shape(given)
-    whole = [plain(expanded(v, shape)) for v in given]
-    rows = ops.concat(*(ops.unsqueeze(ops.cast(v, dtype="int64"), axis=(-1,)) for v in whole), axis=-1)
+    rows, shape = _rows(given)
     y = arranged(ops.gather_nd(value, rows))
-    count = whole[0].rank
-    adjacent = used == list(range(used[0], used[0] + len(used)))
-    if not adjacent or used[0] == 0:
-        return y
-    before = used[0]
+    count, before = len(shape), _axes_before(used)
     order = [*range(count, count + before), *range(count), *range(count + before, y.rank)]
     return permuted(y, order)
 
@@ -121,6 +115,13 @@ def _counted_axis(index: Arranged | Constant | None, extent: Extent) -> int | No
     return wide[0] - index.rank if counted else None
 
 
+def _rows(indices: Sequence[Arranged]) -> tuple[Value, tuple[Any, ...]]:
+    """Return indices for several axes as rows of positions along a last axis, and the shape before that."""
+    shape = _broadcast_shape(indices)
+    whole = (ops.cast(plain(expanded(v, shape)), dtype="int64") for v in indices)
+    return ops.concat(*(ops.unsqueeze(v, axis=(-1,)) for v in whole), axis=-1), shape
+
+
 def _broadcast_shape(tensors: Sequence[Arranged]) -> tuple[Any, ...]:
     rank = max(x.rank for x in tensors)
     padded = [(*((None,) * (rank - x.rank)), *x.shape) for x in tensors]
@@ -128,10 +129,6 @@ def _broadcast_shape(tensors: Sequence[Arranged]) -> tuple[Any, ...]:
         next((e for e in extents if e is not None and e != (1, ())), (next(e for e in extents if e is not None)))
         for extents in zip(*padded, strict=True)
     )
-
-
-def _index_select(call: Call, x: Arranged | Constant, dim: int, index: Arranged | Constant) -> Arranged:
-    return _index(call, x, [None] * axis_of(dim, x.rank) + [index])
 
 
 def _gather(call: Call, x: Arranged, dim: int, indices: Arranged, **more: Any) -> Arranged:
@@ -271,8 +268,7 @@ def _index_put(call: Call, x: Arranged, indices: Sequence[Any], values: Arranged
     used = [axis for axis, index in enumerate(indices) if index is not None]
     rest = [axis for axis in range(x.rank) if axis not in used]
     given = [_checked(call, indices[axis], x, axis) for axis in used]
-    shape = _broadcast_shape(given)
-    rows = ops.concat(*(ops.unsqueeze(ops.cast(_whole(v, shape), dtype="int64"), axis=(-1,)) for v in given), axis=-1)
+    rows, shape = _rows(given)
     order = [*used, *rest]
     updates = _updates(expanded(cast_to(values, x.dtype), _indexed_shape(x, used, shape)), used, len(shape))
     how = "add" if accumulate else "set"
@@ -280,28 +276,20 @@ def _index_put(call: Call, x: Arranged, indices: Sequence[Any], values: Arranged
     return transposed(y, [order.index(axis) for axis in range(x.rank)])
 
 
-def _index_copy(call: Call, x: Arranged, dim: int, index: Arranged | Constant, source: Arranged) -> Arranged:
-    return _index_put(call, x, [None] * axis_of(dim, x.rank) + [index], source)
-
-
-def _whole(index: Arranged, shape: Sequence[Extent]) -> Value:
-    return plain(expanded(index, shape))
-
-
-def _is_in_place(used: Sequence[int]) -> bool:
-    """Return True if the axes of the indices stand where the first was; otherwise they come first."""
-    return list(used) == list(range(used[0], used[0] + len(used)))
+def _axes_before(used: Sequence[int]) -> int:
+    """Return the number of axes before those of the indices, which come first unless they are for adjacent axes."""
+    return used[0] if list(used) == list(range(used[0], used[0] + len(used))) else 0
 
 
 def _indexed_shape(x: Arranged, used: Sequence[int], shape: Sequence[Extent]) -> tuple[Extent, ...]:
     rest = [x.shape[axis] for axis in range(x.rank) if axis not in used]
-    before = used[0] if _is_in_place(used) else 0
+    before = _axes_before(used)
     return (*rest[:before], *shape, *rest[before:])
 
 
 def _updates(values: Arranged, used: Sequence[int], count: int) -> Value:
     """Return values of x[indices] with the axes of the indices first."""
-    before = used[0] if _is_in_place(used) else 0
+    before = _axes_before(used)
     order = [*range(before, before + count), *range(before), *range(before + count, values.rank)]
     return plain(permuted(values, order))
 
@@ -352,7 +340,7 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.embedding.default": _embedding,
     "aten.index.Tensor": _index,
     "aten._unsafe_index.Tensor": _index,
-    "aten.index_select.default": _index_select,
+    "aten.index_select.default": lambda call, x, dim, index: _index(call, x, [None] * axis_of(dim, x.rank) + [index]),
     "aten.masked_select.default": _masked_select,
     "aten.gather.default": _gather,
     "aten.take_along_dim.default": _take_along,
@@ -363,16 +351,11 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.scatter_reduce.two": _scatter_reduce,
     "aten.index_put.default": _index_put,
     "aten._unsafe_index_put.default": _index_put,
-    "aten.index_copy.default": _index_copy,
+    "aten.index_copy.default": lambda call, x, dim, index, source: _index_put(
+        call, x, [None] * axis_of(dim, x.rank) + [index], source
+    ),
     "aten.index_reduce.default": _index_reduce,
     "aten.index_add.default": _index_add,
     "aten._embedding_bag.default": _embedding_bag,
     "aten._embedding_bag_forward_only.default": _embedding_bag,
-    "aten.bucketize.Tensor": on_plain(lambda call, x, edges, **more: _bucketized(x, edges, **more)),
 }
-
-
-def _bucketized(x: Any, edges: Any, right: bool = False, out_int32: bool = False) -> Any:
-    """Return the number of edges below each element."""
-    compare = ops.greater_equal if right else ops.greater
-    return ops.sum(compare(ops.unsqueeze(x, axis=(-1,)), edges), axis=(-1,))

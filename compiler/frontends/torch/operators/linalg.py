@@ -35,10 +35,6 @@ def _matmul(call: Call, a: Arranged, b: Arranged) -> Arranged:
     return matmul(a, b)
 
 
-def _outer(call: Call, a: Arranged, b: Arranged) -> Arranged:
-    return pointwise(ops.mul, unsqueezed(a, 1), b)
-
-
 def _einsum(call: Call, equation: str, xs: list[Arranged], **more: object) -> Arranged:
     return arranged(ops.einsum(equation.replace(" ", ""), *map(plain, xs)))
 
@@ -72,7 +68,7 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.dot.default": _matmul,
     "aten.addmm.default": _addmm,
     "aten.baddbmm.default": _addmm,
-    "aten.outer.default": _outer,
+    "aten.outer.default": lambda call, a, b: pointwise(ops.mul, unsqueezed(a, 1), b),
     "aten.einsum.default": _einsum,
     "aten.bilinear.default": _bilinear,
     "aten._cdist_forward.default": _distances,

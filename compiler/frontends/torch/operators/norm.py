@@ -150,12 +150,6 @@ def _group_norm(
     return first(ops.group_norm(last(x), *given, groups=groups, epsilon=epsilon)[0])
 
 
-def _native_group_norm(
-    call: Call, x: Arranged, scale: Any, bias: Any, n: Any, c: Any, hw: Any, groups: int, epsilon: float
-) -> Any:
-    return (_group_norm(call, x, groups, scale, bias, epsilon), None, None)
-
-
 def _instance_norm(
     call: Call,
     x: Arranged,
@@ -215,7 +209,11 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.native_layer_norm.default": lambda call, *operands: (_layer_norm(call, *operands), None, None),
     "aten.rms_norm.default": _rms_norm,
     "aten.group_norm.default": _group_norm,
-    "aten.native_group_norm.default": _native_group_norm,
+    "aten.native_group_norm.default": lambda call, x, scale, bias, n, c, hw, groups, epsilon: (
+        _group_norm(call, x, groups, scale, bias, epsilon),
+        None,
+        None,
+    ),
     "aten.instance_norm.default": _instance_norm,
     "aten.linalg_vector_norm.default": _vector_norm,
     "aten.norm.ScalarOpt_dim": _vector_norm,

@@ -12,10 +12,6 @@ from compiler.frontends.torch.operators.decomposition import symmetric, turned
 from registry import Value, ops
 
 
-def _qr(call: Call, x: Arranged, mode: str = "reduced") -> tuple[Arranged, ...]:
-    return tuple(arranged(y) for y in ops.qr(plain(x), complete=mode == "complete"))
-
-
 def _svd(
     call: Call, x: Arranged, full_matrices: bool = False, compute_uv: bool = True, **more: Any
 ) -> tuple[Arranged, ...]:
@@ -57,7 +53,7 @@ def _pinv_of_rcond(call: Call, x: Arranged, rcond: float = 1e-15, hermitian: boo
 
 
 OPERATORS: Final[dict[str, Mapping]] = {
-    "aten.linalg_qr.default": _qr,
+    "aten.linalg_qr.default": on_plain(lambda call, x, mode="reduced": ops.qr(x, complete=mode == "complete")),
     "aten._linalg_svd.default": _svd,
     "aten.linalg_svdvals.default": on_plain(lambda call, x, **more: ops.svd(x)[1]),
     "aten._linalg_eigh.default": _eigh,

@@ -84,10 +84,6 @@ def _where(call: Call, condition: Arranged, a: Operand, b: Operand) -> Arranged:
     return pointwise(ops.where, cast_to(condition, "bool"), x, y)
 
 
-def _masked_fill(call: Call, x: Arranged, mask: Arranged, value: Operand) -> Arranged:
-    return _where(call, mask, value, x)
-
-
 def _clamp(call: Call, x: Arranged, min: Operand | None = None, max: Operand | None = None) -> Arranged:
     x = cast_to(x, call.dtype)
     named = {"min": min, "max": max}
@@ -112,14 +108,6 @@ def _bitwise(name: str) -> Mapping:
         return pointwise(getattr(ops, f"{kind}_{name}"), *promoted(xs, call.dtype))
 
     return mapped
-
-
-def _addcmul(call: Call, x: Arranged, a: Arranged, b: Arranged, value: float = 1) -> Arranged:
-    return _add(call, x, _mul(call, a, b), alpha=value)
-
-
-def _addcdiv(call: Call, x: Arranged, a: Arranged, b: Arranged, value: float = 1) -> Arranged:
-    return _add(call, x, _div(call, a, b), alpha=value)
 
 
 def _rounded(function: Any) -> Mapping:
@@ -191,7 +179,7 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.where.ScalarSelf": _where,
     "aten.where.ScalarOther": _where,
     "aten.where.Scalar": _where,
-    **_both("masked_fill", _masked_fill),
+    **_both("masked_fill", lambda call, x, mask, value: _where(call, mask, value, x)),
     "aten.clamp.default": _clamp,
     "aten.clamp.Tensor": _clamp,
     "aten.clamp_min.default": lambda call, x, bound: _clamp(call, x, min=bound),
@@ -201,8 +189,8 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.clamp_max.Tensor": lambda call, x, bound: _clamp(call, x, max=bound),
     "aten.lerp.Scalar": lambda call, a, b, weight: pointwise(lambda p, q: ops.lerp(p, q, weight), a, b),
     "aten.lerp.Tensor": lambda call, a, b, weight: pointwise(ops.lerp, a, b, weight),
-    "aten.addcmul.default": _addcmul,
-    "aten.addcdiv.default": _addcdiv,
+    "aten.addcmul.default": lambda call, x, a, b, value=1: _add(call, x, _mul(call, a, b), alpha=value),
+    "aten.addcdiv.default": lambda call, x, a, b, value=1: _add(call, x, _div(call, a, b), alpha=value),
     **{f"aten.{function.name}.default": unary(function) for function in FUNCTIONS},
     "aten.sgn.default": unary(ops.sign),
     "aten.floor.default": _rounded(ops.floor),

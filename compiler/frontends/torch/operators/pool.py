@@ -73,24 +73,19 @@ def _positions(call: Call, x: Arranged, tables: Sequence[Any]) -> Arranged:
     """
     torch: Any = import_module("torch")
     axes, extents = len(tables), _extents(x.shape, len(tables))
-
-    def store(numbers: Any) -> Value:
-        assert call.store is not None
-        return call.store(numbers.numpy())
-
     v, lead = ops.stop_gradient(plain(x)), x.rank - axes
     inside, places = torch.tensor(True), torch.tensor(0)
     for i, (table, extent) in enumerate(zip(tables, extents, strict=True)):
-        v = ops.gather(v, store(table.clamp(0, extent - 1)), axis=lead + 2 * i)
+        v = ops.gather(v, call.store(table.clamp(0, extent - 1).numpy()), axis=lead + 2 * i)
         own = table.reshape([table.shape[0 if j == i else 1] if j in (i, axes + i) else 1 for j in range(2 * axes)])
         inside, places = inside & (own >= 0) & (own < extent), places * extent + own
     v = ops.transpose(v, axis=(*range(lead), *range(lead, v.rank, 2), *range(lead + 1, v.rank, 2)))
     v = ops.reshape(v, shape=(*v.shape[: lead + axes], math.prod(table.shape[1] for table in tables)))
     cells = [*inside.shape[:axes]]
-    v = ops.where(store(inside.reshape(*cells, -1)), v, -math.inf)
+    v = ops.where(call.store(inside.reshape(*cells, -1).numpy()), v, -math.inf)
     first_of = torch.arange(math.prod(cells)).reshape(cells) * v.shape[-1]
-    best = ops.argmax(v, axis=-1) + store(first_of)
-    return arranged(ops.gather(store(places.reshape(-1)), best, axis=0))
+    best = ops.argmax(v, axis=-1) + call.store(first_of.numpy())
+    return arranged(ops.gather(call.store(places.reshape(-1).numpy()), best, axis=0))
 
 
 def _avg_pool(axes: int) -> Mapping:

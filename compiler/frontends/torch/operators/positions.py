@@ -79,7 +79,7 @@ def _as_strided(call: Call, x: Arranged, size: Any, stride: Sequence[int], offse
     """Return elements of a contiguous tensor by their places in memory; those of a symbol's axis stay in their row."""
     rows, width, places = _places(x, call.shape, stride, offset or 0)
     flat = viewed(x, (*x.shape[:rows], Extent(width)))
-    return viewed(arranged(ops.gather(plain(flat), _stored(call, places), axis=rows)), call.shape)
+    return viewed(arranged(ops.gather(plain(flat), call.store(places.numpy()), axis=rows)), call.shape)
 
 
 def _as_strided_scatter(
@@ -92,7 +92,7 @@ def _as_strided_scatter(
     flat = [viewed(each, (*x.shape[:rows], Extent(n))) for each, n in ((x, width), (source, count))]
     origin = torch.arange(width)
     origin[places] = width + torch.arange(count)
-    made = ops.gather(ops.concat(*map(plain, flat), axis=rows), _stored(call, origin), axis=rows)
+    made = ops.gather(ops.concat(*map(plain, flat), axis=rows), call.store(origin.numpy()), axis=rows)
     return viewed(arranged(made), x.shape)
 
 
@@ -110,11 +110,6 @@ def _places(x: Arranged, shape: Sequence[Extent], stride: Sequence[int], offset:
     if places.numel() and places.max() >= width:
         raise CompileError(_across(x))
     return rows, width, places.reshape(-1)
-
-
-def _stored(call: Call, places: Any) -> Value:
-    assert call.store is not None
-    return call.store(places.numpy())
 
 
 def _across(x: Arranged) -> str:

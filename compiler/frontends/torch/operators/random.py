@@ -23,15 +23,6 @@ def _dropout(call: Call, x: Arranged, rate: float, train: bool = True) -> Arrang
     return pointwise(lambda v: ops.dropout(v, ratio=rate), with_broadcast(x, range(x.rank)))
 
 
-def _native_dropout(call: Call, x: Arranged, rate: float, train: bool = True) -> tuple[Arranged, None]:
-    return _dropout(call, x, rate, train), None
-
-
-def _bernoulli(call: Call, x: Any, chance: float = 0.5, **more: Any) -> Arranged:
-    """Return ones with a probability, else zeros; outside training their mean, as stochastic depth needs."""
-    return drawn(call, chance)
-
-
 def drawn(call: Call, chance: float) -> Arranged:
     """Return ones with that probability, else zeros; outside the training of a graph of training, the probability."""
     if call.in_evaluation:
@@ -86,8 +77,8 @@ def _whole(call: Call, y: Value) -> Arranged:
 
 OPERATORS: Final[dict[str, Mapping]] = {
     "aten.dropout.default": _dropout,
-    "aten.native_dropout.default": _native_dropout,
-    "aten.bernoulli.p": _bernoulli,
+    "aten.native_dropout.default": lambda call, x, rate, train=True: (_dropout(call, x, rate, train), None),
+    "aten.bernoulli.p": lambda call, x, chance=0.5, **more: drawn(call, chance),
     "aten.rrelu_with_noise_functional.default": _rrelu,
     "aten.rrelu_with_noise.default": _rrelu,
     "aten.rand.default": _uniform,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, Final
 
 from compiler.errors import CompileError
@@ -69,14 +68,11 @@ def _variance(function: Any) -> Mapping:
     return mapped
 
 
-def _variance_and_mean(call: Call, x: Arranged, dims: Any = None, **more: Any) -> tuple[Arranged, Arranged]:
-    mean = _of(ops.mean)(call, x, dims, more.get("keepdim", False))
-    return _variance(ops.variance)(call, x, dims, **more), mean
+def _with_mean(function: Any) -> Mapping:
+    def mapped(call: Call, x: Arranged, dims: Any = None, **more: Any) -> tuple[Arranged, Arranged]:
+        return _variance(function)(call, x, dims, **more), _of(ops.mean)(call, x, dims, more.get("keepdim", False))
 
-
-def _deviation_and_mean(call: Call, x: Arranged, dims: Any = None, **more: Any) -> tuple[Arranged, Arranged]:
-    mean = _of(ops.mean)(call, x, dims, more.get("keepdim", False))
-    return _variance(ops.standard_deviation)(call, x, dims, **more), mean
+    return mapped
 
 
 def _nansum(call: Call, x: Arranged, dims: Any = None, keepdim: bool = False, **more: Any) -> Arranged:
@@ -97,15 +93,12 @@ def _triangle(x: Arranged, dim: int) -> tuple[Arranged, int, Value, Value]:
     size = x.value.shape[place]
     if not isinstance(size, int):
         raise CompileError(f"running extremes of {size} elements need a number; import without that symbol")
-    wide = ops.broadcast_to(ops.unsqueeze(x.value, axis=(place,)), shape=_with(x.value.shape, place, size))
+    shape = x.value.shape
+    wide = ops.broadcast_to(ops.unsqueeze(x.value, axis=(place,)), shape=(*shape[:place], size, *shape[place:]))
     numbers = ops.range.on(x.value.block)(stop=size, dtype="int64")
     rows = ops.reshape(numbers, shape=tuple(size if i == place else 1 for i in range(x.value.rank + 1)))
     columns = ops.reshape(numbers, shape=tuple(size if i == place + 1 else 1 for i in range(x.value.rank + 1)))
     return x, place, wide, columns <= rows
-
-
-def _with(shape: Sequence[Any], place: int, size: int) -> tuple[Any, ...]:
-    return (*shape[:place], size, *shape[place:])
 
 
 def _running(sign: float) -> Mapping:
@@ -180,8 +173,8 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.logsumexp.default": _of(ops.logsumexp),
     "aten.var.correction": _variance(ops.variance),
     "aten.std.correction": _variance(ops.standard_deviation),
-    "aten.var_mean.correction": _variance_and_mean,
-    "aten.std_mean.correction": _deviation_and_mean,
+    "aten.var_mean.correction": _with_mean(ops.variance),
+    "aten.std_mean.correction": _with_mean(ops.standard_deviation),
     "aten.nansum.default": _nansum,
     "aten.cumsum.default": _scan(ops.cumsum),
     "aten.cumprod.default": _scan(ops.cumprod),

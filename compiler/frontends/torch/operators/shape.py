@@ -23,7 +23,7 @@ from compiler.frontends.arranged import (
 )
 from compiler.frontends.elements import cast_to, without_products
 from compiler.frontends.extents import ONE, Extent, factored
-from compiler.frontends.pieces import pad, sliced, sliced_to, split
+from compiler.frontends.pieces import pad, repeated, sliced, sliced_to, split
 from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, on_plain, promoted
 from compiler.frontends.torch.sizes import Unsized
 from registry import ops
@@ -31,10 +31,6 @@ from registry import ops
 
 def _view(call: Call, x: Arranged, *rest: Any, **more: Any) -> Arranged:
     return viewed(x, call.shape)
-
-
-def _permute(call: Call, x: Arranged, dims: Sequence[int]) -> Arranged:
-    return permuted(x, [axis_of(d, x.rank) for d in dims])
 
 
 def _transpose(call: Call, x: Arranged, a: int = 0, b: int = 1) -> Arranged:
@@ -48,10 +44,6 @@ def _transpose(call: Call, x: Arranged, a: int = 0, b: int = 1) -> Arranged:
 def _squeeze(call: Call, x: Arranged, dims: int | Sequence[int] | None = None) -> Arranged:
     asked = range(x.rank) if dims is None else [dims] if isinstance(dims, int) else dims
     return squeezed(x, [axis_of(d, x.rank) for d in asked if x.shape[axis_of(d, x.rank)] == ONE])
-
-
-def _unsqueeze(call: Call, x: Arranged, dim: int) -> Arranged:
-    return unsqueezed(x, axis_of(dim, x.rank + 1))
 
 
 def _expand(call: Call, x: Arranged, *rest: Any, **more: Any) -> Arranged:
@@ -109,15 +101,10 @@ def cat(call: Call, xs: Sequence[Arranged], dim: int = 0) -> Arranged:
 
 def _concatenated(xs: Sequence[Arranged], axis: int) -> Arranged:
     lead = max(xs, key=lambda x: x.value.rank)
-    order = _order(lead)
+    order = sorted(range(lead.rank), key=lambda i: (min(lead.axes[i], default=-1), i))  # the slowest axis first
     inverse = [order.index(i) for i in range(len(order))]
     y = ops.concat(*(ordered(x, order) for x in xs), axis=inverse[axis])
     return transposed(y, inverse)
-
-
-def _order(x: Arranged) -> list[int]:
-    """Return the axes of the model in the order in which they lie, the slowest first."""
-    return sorted(range(x.rank), key=lambda i: (min(x.axes[i], default=-1), i))
 
 
 def _stack(call: Call, xs: Sequence[Arranged], dim: int = 0) -> Arranged:
@@ -156,18 +143,11 @@ def count_of(x: Arranged) -> int:
     return made
 
 
-def _repeat(call: Call, x: Arranged, counts: Sequence[int]) -> Arranged:
-    """Return copies along each axis: a new axis of copies before each, broadcast and merged."""
-    x = expanded(x, (*(ONE,) * (len(counts) - x.rank), *x.shape))
-    wide = x
-    for axis in reversed(range(len(counts))):
-        if call.shape[axis] != x.shape[axis]:
-            wide = unsqueezed(wide, axis)
-            copies = call.shape[axis].over(x.shape[axis])
-            if copies is None:
-                raise CompileError(f"an axis of {x.shape[axis]} elements is repeated to {call.shape[axis]}")
-            wide = expanded(wide, (*wide.shape[:axis], copies, *wide.shape[axis + 1 :]))
-    return viewed(wide, call.shape)
+def _repeat(call: Call, x: Arranged, counts: Sequence[Any]) -> Arranged:
+    """Return copies along the last axes, of which the counts may be more or fewer than x has."""
+    given = [count if isinstance(count, Extent) else Extent(count) for count in counts]
+    wide = expanded(x, (*(ONE,) * (len(given) - x.rank), *x.shape))
+    return repeated(wide, [*(ONE,) * (x.rank - len(given)), *given])
 
 
 def _repeat_interleave(call: Call, x: Arranged, count: int, dim: int | None = None, **more: Any) -> Arranged:
@@ -224,16 +204,13 @@ def _diff(call: Call, x: Arranged, n: int = 1, dim: int = -1, before: Any = None
     parts = [y for y in (before, x, after) if y is not None]
     size = sum(y.shape[axis].known() for y in parts)
     if len(parts) > 1:
-        whole = replace(call, results=(replace(call.results[0], shape=_with_extent(x.shape, axis, size)),))
+        shape = (*x.shape[:axis], Extent(size), *x.shape[axis + 1 :])
+        whole = replace(call, results=(replace(call.results[0], shape=shape),))
         x = cat(whole, [cast_to(y, x.dtype) for y in parts], axis)
     function = ops.logical_xor if x.dtype == "bool" else ops.sub
     for k in range(min(n, size)):
         x = pointwise(function, sliced(x, axis, 1, size - k), sliced(x, axis, 0, size - k - 1))
     return x
-
-
-def _with_extent(shape: Sequence[Extent], axis: int, size: int) -> tuple[Extent, ...]:
-    return (*shape[:axis], Extent(size), *shape[axis + 1 :])
 
 
 def _meshgrid(call: Call, xs: Sequence[Arranged], indexing: str = "ij") -> tuple[Arranged, ...]:
@@ -269,7 +246,7 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.view_as.default": _view,
     "aten.reshape_as.default": _view,
     "aten.ravel.default": _view,
-    "aten.permute.default": _permute,
+    "aten.permute.default": lambda call, x, dims: permuted(x, [axis_of(d, x.rank) for d in dims]),
     "aten.transpose.int": _transpose,
     "aten.t.default": _transpose,
     "aten.numpy_T.default": lambda call, x: permuted(x, range(x.rank)[::-1]),
@@ -280,7 +257,7 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.squeeze.default": _squeeze,
     "aten.squeeze.dim": _squeeze,
     "aten.squeeze.dims": _squeeze,
-    "aten.unsqueeze.default": _unsqueeze,
+    "aten.unsqueeze.default": lambda call, x, dim: unsqueezed(x, axis_of(dim, x.rank + 1)),
     "aten.expand.default": _expand,
     "aten.expand_as.default": _expand,
     "aten.broadcast_to.default": _expand,
@@ -306,6 +283,7 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.replication_pad1d.default": lambda call, x, numbers: _pad(call, x, numbers, "replicate"),
     "aten.replication_pad2d.default": lambda call, x, numbers: _pad(call, x, numbers, "replicate"),
     "aten.repeat.default": _repeat,
+    "aten.tile.default": _repeat,
     "aten.repeat_interleave.self_int": _repeat_interleave,
     "aten.tril.default": _triangle("tril"),
     "aten.triu.default": _triangle("triu"),

@@ -11,7 +11,7 @@ from compiler.frontends.pieces import constants, number_of, sliced
 from compiler.frontends.pieces import positions as positions_of
 from compiler.frontends.torch.operators.call import Call, Mapping, axis_of, promoted
 from compiler.frontends.torch.operators.shape import cat
-from registry import ops
+from registry import Value, ops
 
 
 def _slice_scatter(
@@ -37,12 +37,9 @@ def _slice_scatter(
 def _interleaved(call: Call, x: Arranged, y: Arranged, axis: int, positions: range) -> Arranged:
     """Return x with the elements of y at positions along an axis of the model."""
     every = range(x.shape[axis].known())
-    y, [place] = single(y, [axis])
     nearest = [min(max(i - positions.start, 0) // positions.step, len(positions) - 1) for i in every]
-    wide = Arranged(ops.gather(y.value, constants(call.block, nearest), axis=place), y.axes, x.shape)
-    alone = [x.shape[i] if i == axis else ONE for i in range(x.rank)]
-    is_written = viewed(arranged(constants(call.block, [i in positions for i in every], "bool")), alone)
-    return pointwise(ops.where, is_written, *promoted((wide, x), x.dtype))
+    is_written = constants(call.block, [i in positions for i in every], "bool")
+    return _where_written(x, y, axis, constants(call.block, nearest), is_written)
 
 
 def _along_symbol(call: Call, x: Arranged, y: Arranged, axis: int, start: int | Extent, step: int) -> Arranged:
@@ -57,11 +54,15 @@ def _along_symbol(call: Call, x: Arranged, y: Arranged, axis: int, start: int | 
     if isinstance(start, int) and start < 0:
         first = number_of(call.block, x.shape[axis], "int64") + start
     steps = positions_of(call.block, x.shape[axis]) - first
+    return _where_written(x, y, axis, ops.clip(steps, 0, count - 1), (steps >= 0) & (steps < count))
+
+
+def _where_written(x: Arranged, y: Arranged, axis: int, sources: Value, is_written: Value) -> Arranged:
+    """Return x with the element of y at the position in `sources` for each written position of an axis."""
     y, [place] = single(y, [axis])
-    wide = Arranged(ops.gather(y.value, ops.clip(steps, 0, count - 1), axis=place), y.axes, x.shape)
+    wide = Arranged(ops.gather(y.value, sources, axis=place), y.axes, x.shape)
     alone = [x.shape[i] if i == axis else ONE for i in range(x.rank)]
-    is_written = viewed(arranged((steps >= 0) & (steps < count)), alone)
-    return pointwise(ops.where, is_written, *promoted((wide, x), x.dtype))
+    return pointwise(ops.where, viewed(arranged(is_written), alone), *promoted((wide, x), x.dtype))
 
 
 def _select_scatter(call: Call, x: Arranged, y: Arranged, dim: int, index: int) -> Arranged:
