@@ -80,10 +80,6 @@ def _clip_out(call: Call, x: str, *bounds: str) -> str:
     return x
 
 
-def _hard_tanh_out(call: Call, x: str) -> str:
-    return call.add("Clip", x, *(call.number(call.attributes[name]) for name in ("min", "max")))
-
-
 def _gelu_out(call: Call, x: str) -> str:
     if call.opset >= 20:
         return call.add("Gelu", x, approximate=call.attributes["approximate"])
@@ -94,10 +90,6 @@ def _gelu_out(call: Call, x: str) -> str:
     else:
         share = call.add("Erf", call.add("Div", x, call.number(sqrt(2))))
     return call.add("Mul", call.add("Mul", x, call.number(0.5)), call.add("Add", share, call.number(1)))
-
-
-def _silu_out(call: Call, x: str) -> str:
-    return call.add("Swish", x) if call.opset >= 24 else call.add("Mul", x, call.add("Sigmoid", x))
 
 
 def _mish_out(call: Call, x: str) -> str:
@@ -175,7 +167,9 @@ EXPORTS: Final[dict[str, Export]] = {
     "relu": exporting("Relu"),
     "relu6": exported(lambda call, x: call.add("Clip", x, call.number(0), call.number(6))),
     "clip": exported(_clip_out),
-    "hard_tanh": exported(_hard_tanh_out),
+    "hard_tanh": exported(
+        lambda call, x: call.add("Clip", x, *(call.number(call.attributes[name]) for name in ("min", "max")))
+    ),
     "leaky_relu": exporting("LeakyRelu", alpha="alpha"),
     "prelu": exporting("PRelu"),
     "elu": exporting("Elu", alpha="alpha"),
@@ -187,7 +181,9 @@ EXPORTS: Final[dict[str, Export]] = {
     "hard_sigmoid": exporting("HardSigmoid", alpha="alpha", beta="beta"),
     "hard_swish": exported(_hard_swish_out),
     "mish": exported(_mish_out),
-    "silu": exported(_silu_out),
+    "silu": exported(
+        lambda call, x: call.add("Swish", x) if call.opset >= 24 else call.add("Mul", x, call.add("Sigmoid", x))
+    ),
     "softplus": exported(_softplus_out),
     "softsign": exporting("Softsign"),
     "tanh": exporting("Tanh"),

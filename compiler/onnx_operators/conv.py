@@ -58,10 +58,6 @@ def parted(totals: Sequence[int], *, upper: bool) -> tuple[int, ...]:
     return (*before, *(n - b for n, b in zip(totals, before, strict=True)))
 
 
-def _conv(node: Node) -> Arranged:
-    return convolved(node, node.tensor(0), node.tensor(1), node.optional(2))
-
-
 def convolved(node: Node, x: Arranged, w: Arranged, bias: Arranged | None) -> Arranged:
     """Return the convolution that a node's attributes describe."""
     axes = w.rank - 2
@@ -260,7 +256,7 @@ def _deform(node: Node) -> Arranged:
 
 
 IMPORTS: Final[dict[str, Mapping]] = {
-    "Conv": _conv,
+    "Conv": lambda node: convolved(node, node.tensor(0), node.tensor(1), node.optional(2)),
     "ConvTranspose": _conv_transpose,
     "DeformConv": _deform,
     "CausalConvWithState": _causal,

@@ -234,7 +234,9 @@ def batch_norm_out(call: Call) -> Tensor | None:
 def _layer_norm_out(call: Call) -> list[str]:
     axis, epsilon = int(call.attributes["axis"]) % call.tensor(0).rank, float(call.attributes["epsilon"])
     rank, dtype = call.tensor(0).rank, call.type.dtype
-    scale = call.plain(1) if call.has(1) else _filled(call, 1.0, call.type.shape[axis:])
+    scale = (
+        call.plain(1) if call.has(1) else call.add("Expand", call.number(1.0), call.graph.shape(call.type.shape[axis:]))
+    )
     bias = call.plain(2) if call.has(2) else ""
     if call.opset >= 17 and dtype == "float32":  # the operator computes statistics of doubles in float32
         operands = [name for name in (call.plain(0), scale, bias) if name]
@@ -244,10 +246,6 @@ def _layer_norm_out(call: Call) -> list[str]:
     y, mean, inverse = _standardized(call, call.plain(0), tuple(range(axis, rank)), epsilon)
     y = call.add("Mul", y, scale)
     return [call.add("Add", y, bias) if bias else y, mean, inverse]
-
-
-def _filled(call: Call, value: float, shape: Sequence[int | str]) -> str:
-    return call.add("Expand", call.number(value), call.graph.shape(shape))
 
 
 def _mean_of(call: Call, x: str, axes: Sequence[int]) -> str:

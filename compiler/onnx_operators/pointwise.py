@@ -31,10 +31,6 @@ def _div(node: Node) -> Arranged:
     return pointwise(ops.div, a, b)
 
 
-def _mod(node: Node) -> Arranged:
-    return pointwise(ops.fmod if node.attribute("fmod", 0) else ops.remainder, node.tensor(0), node.tensor(1))
-
-
 def _pow(node: Node) -> Arranged:
     a, b = node.pair()
     is_known = isinstance(node.operands[1], Constant) and node.operands[1].is_array
@@ -72,10 +68,6 @@ def _isinf(node: Node) -> Arranged:
 def _shift(node: Node) -> Arranged:
     function = ops.left_shift if node.attribute("direction") == "LEFT" else ops.right_shift
     return wrapped(binary(function)(node), node.dtypes[0])
-
-
-def _bitwise_not(node: Node) -> Arranged:
-    return wrapped(unary(ops.bitwise_not)(node), node.dtypes[0])
 
 
 def wrapped(x: Arranged, dtype: str | None) -> Arranged:
@@ -240,10 +232,6 @@ def _is_negative(call: Call, x: str) -> str:
     return call.add("Or", below, call.add("Less", call.add("Reciprocal", x), zero))
 
 
-def _finite(call: Call, x: str) -> str:
-    return call.add("Not", call.add("Or", call.add("IsInf", x), call.add("IsNaN", x)))
-
-
 def _compared(op_type: str, *without: str, negated: bool = False) -> Export:
     """Return the mapping of a comparison; dtypes that ONNX does not compare are compared as int32."""
 
@@ -271,7 +259,9 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "Sub": binary(ops.sub),
     "Mul": binary(ops.mul),
     "Div": _div,
-    "Mod": _mod,
+    "Mod": lambda node: pointwise(
+        ops.fmod if node.attribute("fmod", 0) else ops.remainder, node.tensor(0), node.tensor(1)
+    ),
     "Pow": _pow,
     **{name: unary(OPS[name.lower()]) for name in FUNCTIONS},
     "Erfc": unary(ops.erfc),  # of TensorFlow, whose name tf2onnx leaves
@@ -294,7 +284,7 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "BitwiseAnd": binary(ops.bitwise_and),
     "BitwiseOr": binary(ops.bitwise_or),
     "BitwiseXor": binary(ops.bitwise_xor),
-    "BitwiseNot": _bitwise_not,
+    "BitwiseNot": lambda node: wrapped(unary(ops.bitwise_not)(node), node.dtypes[0]),
     "BitShift": _shift,
     "IsInf": _isinf,
     "Where": lambda node: pointwise(ops.where, *node.tensors()),
@@ -340,7 +330,7 @@ EXPORTS: Final[dict[str, Export]] = {
     "left_shift": exported(_shift_out),
     "right_shift": exported(_shift_out),
     "isinf": exporting("IsInf"),
-    "isfinite": exported(_finite),
+    "isfinite": exported(lambda call, x: call.add("Not", call.add("Or", call.add("IsInf", x), call.add("IsNaN", x)))),
     "where": exporting("Where"),
     "cast": exported(lambda call, x: call.cast(x, call.type.dtype)),
     "bitcast": exported(_bitcast_out),

@@ -66,14 +66,6 @@ def _end(dtype: str, end: str) -> Any:
     return np.iinfo(dtype).max if end == "most" else np.iinfo(dtype).min
 
 
-def _mean(x: Value, **where: Any) -> Value:
-    return ops.mean(as_float(x), **where)
-
-
-def _logsumexp(x: Value, **where: Any) -> Value:
-    return ops.logsumexp(as_float(x), **where)
-
-
 def _position(function: Any) -> Mapping:
     def mapped(node: Node, x: Value) -> Value:
         axis = node.axis()
@@ -302,14 +294,14 @@ def _bincount_out(call: Call) -> str:
 
 IMPORTS: Final[dict[str, Mapping]] = {
     "ReduceSum": _reduction(ops.sum, 13),
-    "ReduceMean": _reduction(_mean),
+    "ReduceMean": _reduction(ops.mean, before=as_float),
     "ReduceMax": _reduction(ops.max, empty="least"),
     "ReduceMin": _reduction(ops.min, empty="most"),
     "ReduceProd": _reduction(ops.prod),
     "ReduceL1": _reduction(ops.sum, before=ops.abs),
     "ReduceL2": _reduction(ops.sum, before=lambda x: ops.square(as_float(x)), after=ops.sqrt),
     "ReduceLogSum": _reduction(ops.sum, before=as_float, after=ops.log),
-    "ReduceLogSumExp": _reduction(_logsumexp, before=as_float, empty="least"),
+    "ReduceLogSumExp": _reduction(ops.logsumexp, before=as_float, empty="least"),
     "ReduceSumSquare": _reduction(ops.sum, before=ops.square),
     "ArgMax": _position(ops.argmax),
     "ArgMin": _position(ops.argmin),

@@ -15,11 +15,6 @@ from compiler.onnx_operators.shape import joined
 from registry import ops
 
 
-def _optional(node: Node) -> Any:
-    """Return whether an optional has an element: a tensor always, and one that is left out never."""
-    return node.walk.constant(np.asarray(node.has(0)))
-
-
 def _sequence(node: Node, number: int = 0) -> list[Any]:
     x = node.operands[number]
     if not isinstance(x, list):
@@ -70,7 +65,7 @@ def _sequence_map(node: Node) -> tuple[Any, ...]:
 
 
 IMPORTS: Final[dict[str, Mapping]] = {
-    "OptionalHasElement": _optional,
+    "OptionalHasElement": lambda node: node.walk.constant(np.asarray(node.has(0))),
     "OptionalGetElement": lambda node: node.operands[0],
     "SequenceConstruct": lambda node: (list(node.operands),),
     "SequenceEmpty": lambda node: ([],),

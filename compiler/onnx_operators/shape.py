@@ -100,10 +100,6 @@ def _expand(node: Node) -> Arranged:
     return expanded(x, [b if a == ONE else a for a, b in zip(old, new, strict=True)])
 
 
-def _concat(node: Node) -> Arranged:
-    return joined(node.tensors(), node.axis(default=1))
-
-
 def joined(xs: Sequence[Arranged], axis: int) -> Arranged:
     """Return tensors one behind the other along an axis."""
     if len(xs) == 1:
@@ -230,7 +226,7 @@ IMPORTS: Final[dict[str, Mapping]] = {
     "Squeeze": _squeeze,
     "Unsqueeze": _unsqueeze,
     "Expand": _expand,
-    "Concat": _concat,
+    "Concat": lambda node: joined(node.tensors(), node.axis(default=1)),
     "Split": _split,
     "Tile": lambda node: repeated(node.tensor(0), node.extents(1)),
     "DepthToSpace": _depth_to_space,

@@ -51,12 +51,14 @@ def _probit(y: Value) -> Value:
 
 
 def labels(node: Node) -> Any:
-    """Return the labels of a classifier, strings or int64; None if it has none."""
+    """Return the labels of a classifier, strings or int64; raise CompileError if it has none."""
     strings, numbers = (node.attribute(f"classlabels_{kind}s") for kind in ("string", "int"))
     numbers = numbers or node.attribute("classlabels_int64s")
     if strings:
         return np.asarray(strings, object)
-    return np.asarray(numbers, np.int64) if numbers else None
+    if not numbers:
+        raise CompileError("has no labels")
+    return np.asarray(numbers, np.int64)
 
 
 def chosen(node: Node, names: Any, at: Value) -> Value:

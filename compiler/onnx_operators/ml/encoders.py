@@ -81,10 +81,6 @@ def _words_and_numbers(node: Node, words: Any, numbers: Any) -> Arranged:
     return _mapped(node, numbers, words, np.asarray(node.attribute("default_string", "_Unused"), object))
 
 
-def _category_mapper(node: Node) -> Arranged:
-    return _words_and_numbers(node, node.attribute("cats_strings"), node.attribute("cats_int64s"))
-
-
 def _one_hot_encoder(node: Node) -> Arranged:
     """Return a new last axis with 1 at the category of each element, and zeros for others."""
     words, numbers = node.attribute("cats_strings"), node.attribute("cats_int64s")
@@ -109,7 +105,9 @@ def _feature_vectorizer(node: Node) -> Arranged:
 
 IMPORTS: Final[dict[str, Mapping]] = {
     "ai.onnx.ml.LabelEncoder": _label_encoder,
-    "ai.onnx.ml.CategoryMapper": _category_mapper,
+    "ai.onnx.ml.CategoryMapper": lambda node: _words_and_numbers(
+        node, node.attribute("cats_strings"), node.attribute("cats_int64s")
+    ),
     "ai.onnx.ml.OneHotEncoder": _one_hot_encoder,
     "ai.onnx.ml.ZipMap": _zip_map,
     "ai.onnx.ml.FeatureVectorizer": _feature_vectorizer,

@@ -30,8 +30,6 @@ def _regressor(node: Node) -> Arranged:
 def _classifier(node: Node) -> tuple[Arranged, Arranged]:
     """Return the class of the largest score, and the scores; one score of two classes is that of the second."""
     names = labels(node)
-    if names is None:
-        raise CompileError("has no labels")
     end, count = node.attribute("post_transform", "NONE"), len(node.attribute("intercepts") or names)
     scores = _scores(node, count)
     if count == 1 and len(names) == 2:

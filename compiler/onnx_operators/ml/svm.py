@@ -61,8 +61,6 @@ def _regressor(node: Node) -> Arranged:
 def _classifier(node: Node) -> tuple[Arranged, Arranged]:
     """Return the class, and a score of each class, or of each pair of classes."""
     names, sizes = labels(node), node.attribute("vectors_per_class", [])
-    if names is None:
-        raise CompileError("has no labels")
     coefficients, rho = _wide(node, "coefficients"), _wide(node, "rho")
     has_probabilities = False
     if sum(sizes):

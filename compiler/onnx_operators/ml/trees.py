@@ -109,8 +109,6 @@ def _ensemble(node: Node) -> Arranged:
 
 def _classifier(node: Node) -> tuple[Arranged, Arranged]:
     names = labels(node)
-    if names is None:
-        raise CompileError("has no labels")
     end, base = node.attribute("post_transform", "NONE"), _base(node)
     forest = of_ids(node, "class", len(names))
     voted = np.flatnonzero(forest.voting.any(0))
