@@ -232,7 +232,7 @@ class _Split:
                 ids[op.id] = block.desc.ops[-1].id
                 continue
             for name in op.outputs:
-                made = self._define(f"{name}.shard{number}", _static(self._source_types[name], sizes))
+                made = self._define(f"{name}.shard{number}", self._source_types[name].bound(sizes))
                 names[name] = made.name
                 of = self._described[name].gradient_of
                 block.tensors[made.name].gradient_of = names.get(of, of)
@@ -280,7 +280,3 @@ class _Split:
                 unequal = len(set(self._parts)) > 1
                 total = total / float(sum(self._parts) if unequal else len(self._parts))
         return total.name
-
-
-def _static(type: TensorType, sizes: Mapping[str, int]) -> TensorType:
-    return TensorType(type.dtype, tuple(sizes[extent] if isinstance(extent, str) else extent for extent in type.shape))

@@ -71,7 +71,8 @@ def plan_program(
     )
     well_formed = None if anew else set(digests(program))  # blocks that are not edited need no second check
     ways = [passes]
-    if budget is not None and _has_loops(program) and "recompute_in_loops" in passes.names:
+    has_loops = any(op.blocks for block in program.blocks for op in block.ops)
+    if budget is not None and has_loops and "recompute_in_loops" in passes.names:
         ways.append(passes.with_settings({"recompute_in_loops": {"enabled": True}}))
     for number, way in enumerate(ways, 1):
         planned = pb.ProgramDesc()
@@ -89,7 +90,3 @@ def plan_program(
         rooms = cast("dict[int, Room]", said.get("give_room", {}))
         return memory_report(analyses, rooms, cast("dict[int, int]", said.get("recompute_scopes") or {}))
     raise AssertionError("the last way returns or raises")
-
-
-def _has_loops(program: pb.ProgramDesc) -> bool:
-    return any(op.blocks for block in program.blocks for op in block.ops)

@@ -71,7 +71,8 @@ def form_of(
             raise OpError(f"quantize: weights={name!r} is none of {known}, {integers.FORM!r}")
         chosen = quantized.chosen_weights(stored.states, keep)
         rewrite = partial(quantized.widen_in, form=name)
-        return Form(chosen, partial(quantized.values_of, stored, chosen), partial(_codes_of, form=name), rewrite)
+        values, codes = partial(quantized.values_of, stored, chosen), partial(quantized.codes_of, form=name)
+        return Form(chosen, values, codes, rewrite)
     if trained := integers.learned(stored.states):
         return _learned(stored, trained, _computed_turned(trained, blocks), keep, calibration)
     if calibration.run is not None and integers.learned(calibration.run.states.arrays):
@@ -118,7 +119,3 @@ def _learned(
 
     ends = [f"{name}.{end}" for name in chosen for end in (INPUT_LEAST, INPUT_MOST)]
     return Form(chosen, values, codes_of, integers.store_in, ends)
-
-
-def _codes_of(name: str, array: Any, form: str) -> dict[str, Any]:
-    return quantized.codes_of(name, array, form)

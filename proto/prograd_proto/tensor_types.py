@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from math import prod
 from typing import NamedTuple
@@ -36,9 +36,18 @@ class TensorType(NamedTuple):
         return _static(self.shape)
 
     @property
+    def has_one_element(self) -> bool:
+        """True for a scalar, and where all extents are 1; raises ProgramError while a symbol is unbound."""
+        return all(extent == 1 for extent in self.static_shape)
+
+    @property
     def wide(self) -> TensorType:
         """The type in which its elements are computed and its gradient is kept: float32 for 16-bit floats."""
         return TensorType(wide(self.dtype), self.shape) if self.dtype in HALVES else self
+
+    def bound(self, sizes: Mapping[str, int]) -> TensorType:
+        """Return the type with these sizes in the place of symbols; others stay."""
+        return TensorType(self.dtype, tuple(sizes.get(d, d) if isinstance(d, str) else d for d in self.shape))
 
     @property
     def nbytes(self) -> int:

@@ -133,17 +133,14 @@ def types_of(library: Library) -> str:
 
 
 def _method(function: Function) -> list[str]:
-    parameters = list(zip([*function.bound.feeds, *_fetches(function)], parameters_of(function), strict=True))
+    names = [*function.bound.feeds, *(fetch.name for fetch in function.bound.block.fetches)]
+    parameters = list(zip(names, parameters_of(function), strict=True))
     fed = "; ".join(f"{json.dumps(name)}: {ARRAYS[p.c_type]}" for name, p in parameters if p.is_fed)
     given = "; ".join(f"{json.dumps(name)}: {_result(p)}" for name, p in parameters if not p.is_fed)
     return [
         f"  /** A step of {function.bound.name} for {function.bound.rows} rows. */",
         f"  {function.method}(feeds{'' if fed else '?'}: {{ {fed} }}): {{ {given} }};",
     ]
-
-
-def _fetches(function: Function) -> list[str]:
-    return [fetch.name for fetch in function.bound.block.fetches]
 
 
 def _result(parameter: Parameter) -> str:

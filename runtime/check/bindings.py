@@ -26,7 +26,8 @@ def check_bindings(program: pb.ProgramDesc) -> None:
 
     @cache
     def symbols_of(number: int) -> frozenset[str]:
-        return _symbols(interface_of(number))
+        types = (type for type, _ in interface_of(number).values())
+        return frozenset(extent for type in types for extent in type.shape if isinstance(extent, str))
 
     done: set[tuple[object, ...]] = set()
     for entry in program.entries:
@@ -40,7 +41,7 @@ def check_bindings(program: pb.ProgramDesc) -> None:
             key = entry.source_block, binding.block, frozenset(sizes.items())
             if key not in done:
                 done.add(key)
-                bound = {name: (_with_sizes(type, sizes), over) for name, (type, over) in wanted.items()}
+                bound = {name: (type.bound(sizes), over) for name, (type, over) in wanted.items()}
                 _compare(entry, binding, found, bound)
 
 
@@ -57,11 +58,3 @@ def _interface(block: pb.BlockDesc) -> Interface:
     for what, tensor, _ in rows:
         require(tensor in types, f"{what} of the source is %{tensor}, which is not described")
     return {what: (types[tensor], over) for what, tensor, over in rows}
-
-
-def _symbols(interface: Interface) -> frozenset[str]:
-    return frozenset(extent for type, _ in interface.values() for extent in type.shape if isinstance(extent, str))
-
-
-def _with_sizes(type: TensorType, sizes: dict[str, int]) -> TensorType:
-    return TensorType(type.dtype, tuple(sizes.get(d, d) if isinstance(d, str) else d for d in type.shape))

@@ -86,22 +86,13 @@ def _asked(options: argparse.Namespace, statement: Statement) -> Asked:
     first, last = options.interval or (begin, end)
     for step in (first, last):
         if step not in links:
-            near = [str(each) for each in (_below(links, step), _above(links, step)) if each is not None]
-            raise UsageError(
-                f"--interval {first}:{last}: the chain has no link at step {step}, but at {' and '.join(near)}"
-            )
+            near = [*(s for s in links if s < step)][-1:] + [*(s for s in links if s > step)][:1]
+            there = " and ".join(map(str, near))
+            raise UsageError(f"--interval {first}:{last}: the chain has no link at step {step}, but at {there}")
     checkpoint = None
     if first:
         checkpoint = _checkpoint(options.checkpoint, first)
     return Asked(links[first], links[last], checkpoint, is_to_end=last == end)
-
-
-def _below(links: dict[int, Link], step: int) -> int | None:
-    return max((each for each in links if each < step), default=None)
-
-
-def _above(links: dict[int, Link], step: int) -> int | None:
-    return min((each for each in links if each > step), default=None)
 
 
 def _checkpoint(folder: Path | None, step: int) -> Path:

@@ -59,7 +59,8 @@ def bench(options: argparse.Namespace) -> int:
 
     The states that the steps change are not kept. Feeds without data and without --feed are zeros.
     """
-    ways = [_way(options, name, n) for n in options.threads for name in _engines(options)]
+    engines = [options.engine, options.against] if options.against else [options.engine]
+    ways = [_way(options, name, n) for n in options.threads for name in engines]
     try:
         counts = _operations(ways[0].bound)
         seconds = _by_turns(ways)
@@ -70,10 +71,6 @@ def bench(options: argparse.Namespace) -> int:
         for way in ways:
             way.run.close()
     return EXIT_DONE
-
-
-def _engines(options: argparse.Namespace) -> list[str | None]:
-    return [options.engine, options.against] if options.against else [options.engine]
 
 
 def _way(options: argparse.Namespace, engine: str | None, threads: int) -> Way:

@@ -367,7 +367,7 @@ def _loaded(options: argparse.Namespace) -> Run:
     run = loaded_run(options, check_nan=options.check_nan, memory=options.memory)
     if options.load and not options.resume:
         loaded = run.load(options.load, only=options.only, rename=dict(options.rename), layout=options.layout)
-        if _takes_some(options):
+        if options.only or options.rename or options.layout != "prograd":
             logging.getLogger("prograd").info("%s: %s", options.load, loaded)
     elif options.load:
         run.resume(options.load, change_settings=options.change_settings)
@@ -403,11 +403,6 @@ def _require_consistent(options: argparse.Namespace) -> None:
     for broken, text in rules:
         if broken:
             raise UsageError(text)
-
-
-def _takes_some(options: argparse.Namespace) -> bool:
-    """Return True if --load takes anything but all states by their names."""
-    return bool(options.only or options.rename or options.layout != "prograd")
 
 
 def _require_free(options: argparse.Namespace, fetched: list[Path | None]) -> None:

@@ -17,7 +17,7 @@ def scalar_fetches(bound: BoundEntry) -> list[pb.FetchDesc]:
     return [
         fetch
         for fetch in bound.block.fetches
-        if fetch.name not in bound.row_names and all(extent == 1 for extent in bound.types[fetch.tensor].static_shape)
+        if fetch.name not in bound.row_names and bound.types[fetch.tensor].has_one_element
     ]
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from subjects.commands import told
 from subjects.small_programs import arrays, save, write_data
 from subjects.steps import bound_blocks
 
@@ -30,12 +31,6 @@ from prograd_proto.identity import program_sha256
 
 X, Y = arrays()["x"], arrays()["y"]
 FEEDS = {"x": X[:4], "y": Y[:4]}
-
-
-def text(kind, action) -> str:
-    with pytest.raises(kind) as caught:
-        action()
-    return str(caught.value)
 
 
 def two_layers(optimizer, *, frozen=(), average=False, **options) -> Program:
@@ -215,10 +210,10 @@ def test_opened_programs_freeze_too(tmp_path):
 
 def test_what_cannot_be_frozen_is_one_sentence(tmp_path):
     program = two_layers(adam(0.1))
-    assert text(OpError, lambda: program.freeze("encoder.ww")) == (
+    assert told(OpError, lambda: program.freeze("encoder.ww")) == (
         "freeze: no parameter matches 'encoder.ww'; did you mean 'encoder.w'?"
     )
-    assert text(OpError, lambda: program.freeze("step")) == (
+    assert told(OpError, lambda: program.freeze("step")) == (
         "freeze: no parameter matches 'step'; what it matches is not trained"
     )
     write_data(tmp_path)
@@ -236,4 +231,4 @@ def test_what_cannot_be_frozen_is_one_sentence(tmp_path):
     assert not (tmp_path / "q.pb").exists()
     idle = two_layers(sgd(0.1), frozen=["encoder.w"])
     idle.thaw("encoder.w")
-    assert "no loss trains the parameter 'encoder.w'" in text(CompileError, lambda: idle.compile(batch=4))
+    assert "no loss trains the parameter 'encoder.w'" in told(CompileError, lambda: idle.compile(batch=4))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from subjects.commands import told
 from subjects.small_programs import BATCH, arrays, linear, rich, save, write_data
 
 import runtime
@@ -21,12 +22,6 @@ TESTS = Path(__file__).parents[1]
 EXAMPLES = sorted((TESTS.parent / "examples").glob("*.pb"))
 CORPUS = sorted((TESTS / "golden" / "compiled").glob("*.pb"))
 X = arrays()["x"]
-
-
-def text(kind, action) -> str:
-    with pytest.raises(kind) as caught:
-        action()
-    return str(caught.value)
 
 
 def trained(path) -> runtime.Run:
@@ -91,8 +86,8 @@ def test_tensors_and_states_are_found_by_name(tmp_path):
     assert {"x", "y", "w"} <= program.tensors.keys()
     assert {"loss", "rate", "total", "mean"} <= program.fetched().keys()
     assert program.fetched("predict")["prediction"].type.shape == ("batch",)
-    assert text(OpError, lambda: program["ww"]).endswith("there is no tensor and no state 'ww'; did you mean 'w'?")
-    assert text(OpError, lambda: program.fetched("predikt")) == "there is no entry 'predikt'; did you mean 'predict'?"
+    assert told(OpError, lambda: program["ww"]).endswith("there is no tensor and no state 'ww'; did you mean 'w'?")
+    assert told(OpError, lambda: program.fetched("predikt")) == "there is no entry 'predikt'; did you mean 'predict'?"
 
 
 def test_more_outputs_and_metrics_leave_training_as_it_was(tmp_path):
@@ -185,7 +180,7 @@ def test_averages_go_on(tmp_path):
     run = trained(tmp_path / "q.pb")
     np.testing.assert_array_equal(run.predict(X)["w"], run.state["w.average"])
     loss = opened["y"].block.value("w")
-    found = text(OpError, lambda: opened.minimize(ops.sum(loss * loss), sgd(0.1), name="more"))
+    found = told(OpError, lambda: opened.minimize(ops.sum(loss * loss), sgd(0.1), name="more"))
     assert found.endswith(
         "update: in the file, w.average follows what %w: float32[3] becomes, as averages do; "
         "to change that, build the program anew"
@@ -211,20 +206,20 @@ def test_what_cannot_be_opened_is_one_sentence(tmp_path):
     for entry in desc.entries:
         entry.source_block = entry.bindings[0].block
     save_desc(desc, tmp_path / "bound.pb")
-    assert text(CompileError, lambda: Program.load(tmp_path / "bound.pb")) == (
+    assert told(CompileError, lambda: Program.load(tmp_path / "bound.pb")) == (
         f"{tmp_path / 'bound.pb'}: the entry 'train' has only the block that runs, and not the one that was built; "
         "a program is built on by the blocks that were built"
     )
     desc = load(path)
     desc.entries[0].name = desc.run.entry = "fit"
     save_desc(desc, tmp_path / "fit.pb")
-    assert text(CompileError, lambda: Program.load(tmp_path / "fit.pb")) == (
+    assert told(CompileError, lambda: Program.load(tmp_path / "fit.pb")) == (
         f"{tmp_path / 'fit.pb'}: the entry 'fit' trains; a program is built on if only the entry 'train' does"
     )
-    assert text(ProgramError, lambda: Program.load(tmp_path / "none.pb")) == f"{tmp_path / 'none.pb'}: no such file"
+    assert told(ProgramError, lambda: Program.load(tmp_path / "none.pb")) == f"{tmp_path / 'none.pb'}: no such file"
     shutil.copy(path, tmp_path / "cut.pb")
     (tmp_path / "cut.pb").write_bytes(path.read_bytes()[:-6])
-    assert "cut short" in text(ProgramError, lambda: Program.load(tmp_path / "cut.pb"))
+    assert "cut short" in told(ProgramError, lambda: Program.load(tmp_path / "cut.pb"))
 
 
 def test_opening_leaves_the_file_alone(tmp_path):

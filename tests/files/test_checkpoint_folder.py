@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
+from subjects.commands import told
 from subjects.small_programs import linear, rich, save
 
 import runtime
@@ -39,12 +40,6 @@ def content(path: str | Path) -> dict[str, bytes]:
 
 def steps(path: str | Path) -> list[int]:
     return sorted(int(name[5:15]) for name in os.listdir(path) if name.endswith(".safetensors"))
-
-
-def sentence(kind: type[Exception], action) -> str:
-    with pytest.raises(kind) as caught:
-        action()
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("other", ["another program", "the same program"])
@@ -82,7 +77,7 @@ def test_a_library_run_that_was_trained_elsewhere_does_not_rotate_another_ones_c
     before = content("r2")
     run = runtime.load("p.pb")
     next(iter(run.events()))
-    found = sentence(runtime.UsageError, lambda: run.events(checkpoint="r2", every=1, keep=1))
+    found = told(runtime.UsageError, lambda: run.events(checkpoint="r2", every=1, keep=1))
     assert found == "r2: there are checkpoints already; run.resume continues them, force=True starts over"
     assert content("r2") == before
 
@@ -132,10 +127,10 @@ def test_two_runs_of_one_process_are_kept_apart_until_the_first_is_dropped(folde
     first = runtime.load("p.pb").events(checkpoint="c")
     second = runtime.load("p.pb")
     wanted = "c: another run of this process writes checkpoints here; name another folder"
-    assert sentence(runtime.UsageError, lambda: second.events(checkpoint="c")) == wanted
+    assert told(runtime.UsageError, lambda: second.events(checkpoint="c")) == wanted
     found: list[str] = []
     thread = threading.Thread(
-        target=lambda: found.append(sentence(runtime.UsageError, lambda: second.events(checkpoint="c")))
+        target=lambda: found.append(told(runtime.UsageError, lambda: second.events(checkpoint="c")))
     )
     thread.start()
     thread.join()
@@ -146,7 +141,7 @@ def test_two_runs_of_one_process_are_kept_apart_until_the_first_is_dropped(folde
 
 def test_a_run_that_cannot_begin_lets_go_of_the_folder(folder):
     run = runtime.load("p.pb")
-    assert "has no fetch and no tensor 'none'" in sentence(
+    assert "has no fetch and no tensor 'none'" in told(
         runtime.UsageError, lambda: run.events(checkpoint="c", fetch=["none"])
     )
     list(runtime.load("p.pb").events(checkpoint="c"))

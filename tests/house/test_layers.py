@@ -134,6 +134,7 @@ ESTIMATORS = "prograd/sklearn/"
 """The folder that may import scikit-learn and NumPy; nothing imports it but a user who has both."""
 
 ARRAYS = (
+    "compiler/frontends/counted.py",
     "compiler/frontends/onnx/",
     "compiler/onnx_operators/",
     "compiler/exporters/onnx/",
@@ -146,7 +147,10 @@ ARRAYS = (
     "compiler/exporters/gguf_read_back.py",
     "compiler/commands/models/given_feeds.py",
 )
-"""Folders that may import NumPy: tensors of ONNX files are arrays, and nothing imports them before a file is needed."""
+"""Folders that may import NumPy: tensors of ONNX files, and constants of models, are arrays there.
+
+Nothing imports them before a file is needed.
+"""
 
 ENGINES = {
     "runtime/engines/choice.py": "the engines by name",

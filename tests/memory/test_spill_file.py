@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
-from subjects.commands import fields
+from subjects.commands import fields, told
 from subjects.small_programs import arrays, rich, save
 from subjects.spilling import spilled
 
@@ -48,12 +48,6 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
 def plan_of(path: str, entry: str) -> pb.MemoryPlan:
     [found] = [e for e in load(Path(path)).entries if e.name == entry]
     return found.bindings[0].plan
-
-
-def sentence(kind: type[Exception], action: Callable[[], object]) -> str:
-    with pytest.raises(kind) as caught:
-        action()
-    return str(caught.value)
 
 
 # The file
@@ -122,7 +116,7 @@ def test_where_the_system_cannot_take_room_zeros_are_written(tmp_path, monkeypat
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_a_full_disk_is_a_limit(tmp_path, monkeypatch, number: int):
     monkeypatch.setattr(os, "posix_fallocate", refuse(number))
-    assert sentence(ResourceLimit, lambda: spill_file.spill_file(tmp_path, 8192)) == (
+    assert told(ResourceLimit, lambda: spill_file.spill_file(tmp_path, 8192)) == (
         f"{tmp_path}: there is no room for the 8192 bytes that the plan moves to a file: {os.strerror(number)}"
     )
     assert list(tmp_path.iterdir()) == []
@@ -130,12 +124,12 @@ def test_a_full_disk_is_a_limit(tmp_path, monkeypatch, number: int):
 
 def test_a_folder_that_takes_no_file_is_refused(tmp_path, monkeypatch):
     missing = tmp_path / "missing"
-    assert sentence(UsageError, lambda: spill_file.spill_file(missing, 1)) == f"{missing}: there is no such folder"
+    assert told(UsageError, lambda: spill_file.spill_file(missing, 1)) == f"{missing}: there is no such folder"
     (tmp_path / "file").write_text("")
     inside = tmp_path / "file"
-    assert sentence(UsageError, lambda: spill_file.spill_file(inside, 1)) == f"{inside}: there is no such folder"
+    assert told(UsageError, lambda: spill_file.spill_file(inside, 1)) == f"{inside}: there is no such folder"
     monkeypatch.setattr(spill_file, "TemporaryFile", refuse(errno.EACCES))
-    assert sentence(UsageError, lambda: spill_file.spill_file(tmp_path, 1)) == (
+    assert told(UsageError, lambda: spill_file.spill_file(tmp_path, 1)) == (
         f"{tmp_path}: no file can be made there: Permission denied"
     )
 
@@ -195,7 +189,7 @@ def test_that_only_the_evaluation_needs_a_file_shows_before_the_first_step(folde
     desc.entries[0].bindings[0].CopyFrom(plain.entries[0].bindings[0])
     save_program(desc, Path("e.pb"))
     run_ = runtime.load("e.pb")
-    assert sentence(UsageError, run_.train) == NO_FOLDER.replace("--spill-dir DIR", "spill=DIR")
+    assert told(UsageError, run_.train) == NO_FOLDER.replace("--spill-dir DIR", "spill=DIR")
     assert run_.state["step"] == 0
     assert run(capsys, "execute", "e.pb", "-q")[::2] == (2, f"runtime: {NO_FOLDER}\n")
     assert run(capsys, "execute", "e.pb", "-q", "--spill-dir", "disk")[0] == 0

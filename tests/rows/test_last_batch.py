@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
+from subjects.commands import told
 from subjects.small_programs import arrays, rich, write_data
 
 import compiler.build.compiled as compiled_module
@@ -20,12 +21,6 @@ from prograd_proto.files import load as load_desc
 ROWS, BATCH, LEFT, EPOCHS = 31, 4, 3, 3
 STEPS = EPOCHS * 8
 RATE = 0.05
-
-
-def text(kind, action) -> str:
-    with pytest.raises(kind) as caught:
-        action()
-    return str(caught.value)
 
 
 def data(folder, rows: int = ROWS):
@@ -170,7 +165,7 @@ def test_a_step_may_be_of_the_last_batch(tmp_path):
     feeds = {"x": x[:LEFT], "y": y[:LEFT], "number": np.arange(LEFT)}
     assert run.step(feeds)["loss"] == pytest.approx(np.mean(y[:LEFT] ** 2))
     short = {name: array[:2] for name, array in feeds.items()}
-    assert text(runtime.DataError, lambda: run.step(short)) == "entry 'train' takes 4 or 3 rows a step, and 2 are given"
+    assert told(runtime.DataError, lambda: run.step(short)) == "entry 'train' takes 4 or 3 rows a step, and 2 are given"
 
 
 def test_fewer_rows_than_a_step_takes_are_one_step(tmp_path):
@@ -241,22 +236,22 @@ def test_rows_that_no_step_takes_are_one_sentence(tmp_path):
         "compile it anew beside this data, or with both sizes, as in batch=(4, 2)"
     )
     run = runtime.load(tmp_path / "p.pb", data=tmp_path / "other" / "rows.safetensors")
-    assert text(runtime.DataError, run.train) == f"the split 'train' has 30 rows, {expected}"
+    assert told(runtime.DataError, run.train) == f"the split 'train' has 30 rows, {expected}"
     run = runtime.load(tmp_path / "p.pb")
     feeds = {"x": x, "y": y, "number": np.arange(30)}
-    assert text(runtime.DataError, lambda: run.events(data=feeds)) == f"30 rows are given, {expected}"
+    assert told(runtime.DataError, lambda: run.events(data=feeds)) == f"30 rows are given, {expected}"
     assert run.state["step"] == 0
 
 
 def test_what_cannot_be_bound_is_one_sentence(tmp_path):
     program = regression()
     whole = "a symbol is bound to a whole number, 1 or more, of at most 64 bits"
-    assert text(CompileError, lambda: program.compile(batch=(4, 0))) == f"batch=(4, 0): {whole}"
-    assert text(CompileError, lambda: program.compile(batch=(4, "x"))) == f"batch=(4, 'x'): {whole}"
-    assert text(CompileError, lambda: program.compile(batch=())) == "batch=(): a symbol needs a size, as in batch=32"
+    assert told(CompileError, lambda: program.compile(batch=(4, 0))) == f"batch=(4, 0): {whole}"
+    assert told(CompileError, lambda: program.compile(batch=(4, "x"))) == f"batch=(4, 'x'): {whole}"
+    assert told(CompileError, lambda: program.compile(batch=())) == "batch=(): a symbol needs a size, as in batch=32"
     other = Program("two")
     other.outputs(y=other.input("x", "float32", ("batch", "width")) * other.input("z", "float32", ("width",)))
-    found = text(CompileError, lambda: other.compile(batch=4, width=(2, 3)))
+    found = told(CompileError, lambda: other.compile(batch=4, width=(2, 3)))
     assert found == "width=(2, 3): several sizes need a symbol that counts the rows of all inputs"
 
 
@@ -264,7 +259,7 @@ def test_data_that_does_not_have_the_rows_is_one_sentence(tmp_path):
     write_data(tmp_path)
     program = regression()
     program.data("rows.safetensors", splits={"train": "trian"}, remainder="partial", shuffle=False)
-    found = text(
+    found = told(
         CompileError, lambda: program.compile(batch=BATCH, folder=tmp_path).save(tmp_path / "p.pb", force=True)
     )
     assert found == (
@@ -352,7 +347,7 @@ def test_the_table_of_passes_holds_for_the_last_batch_too(tmp_path, plan):
 def test_a_program_without_a_step_for_the_rows_beside_it_is_not_saved(tmp_path):
     data(tmp_path)
     compiled = regression().compile(batch=BATCH)
-    assert text(CompileError, lambda: compiled.save(tmp_path / "p.pb")) == (
+    assert told(CompileError, lambda: compiled.save(tmp_path / "p.pb")) == (
         f"{tmp_path}/rows.safetensors: steps of 4 leave 3 of 31 rows, and the program has no step of 3; compile it for "
         f"both, as in compile(batch=(4, 3)), or where the file is, as in compile(batch=4, folder='{tmp_path}')"
     )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from subjects.commands import told
 from subjects.small_programs import arrays, linear, rich, save
 
 import runtime
@@ -29,12 +30,6 @@ def first_rows(count: int) -> dict[str, np.ndarray]:
     while sum(len(part["x"]) for part in found) < count:
         found.append(next(source))
     return {name: np.concatenate([part[name] for part in found])[:count] for name in ("x", "y")}
-
-
-def refused(kind: type[Exception], action) -> str:
-    with pytest.raises(kind) as caught:
-        action()
-    return str(caught.value)
 
 
 @pytest.fixture
@@ -60,7 +55,7 @@ def test_batches_without_names_have_the_order_of_the_inputs(path, kind):
     assert run.states.sha256() == wanted.states.sha256()
     sentence = f"the rows are of type {kind.__name__}; name the feed of each array, as in {{'x': x, 'label': label}}"
     alone = (kind([part["x"]]) for part in batches())
-    assert refused(runtime.UsageError, lambda: list(runtime.load(path).events(data=alone, steps=9))) == sentence
+    assert told(runtime.UsageError, lambda: list(runtime.load(path).events(data=alone, steps=9))) == sentence
 
 
 def test_an_epoch_of_a_source_has_the_steps_that_it_is_given(path):
@@ -150,14 +145,14 @@ def test_a_source_of_your_own_is_asked_for_rows_and_its_cursor(path, tmp_path):
 def test_what_is_wrong_with_a_source_is_one_sentence(path):
     run = runtime.load(path)
     usage, data = runtime.UsageError, runtime.DataError
-    assert refused(usage, lambda: run.events(data=3)) == (
+    assert told(usage, lambda: run.events(data=3)) == (
         "data is of type int: give a split by its name, an array per feed, an iterator of such mappings, "
         "or a source that has take, seek and cursor"
     )
-    assert refused(usage, lambda: run.events(data="train", steps_per_epoch=3)) == (
+    assert told(usage, lambda: run.events(data="train", steps_per_epoch=3)) == (
         "steps_per_epoch belongs to a source of rows; these have a length, which says it"
     )
-    assert refused(usage, lambda: run.events(data=batches)) == (
+    assert told(usage, lambda: run.events(data=batches)) == (
         "a source does not say how many rows it has; say how long to train by steps=, "
         "or by steps_per_epoch= and epochs="
     )
@@ -176,17 +171,17 @@ def test_what_is_wrong_with_a_source_is_one_sentence(path):
             "entry 'train': the feed 'x' is float32[rows, 3], the array given is float32[4, 2]",
         ),
     ):
-        assert refused(data, lambda wrong=wrong: list(runtime.load(path).events(data=wrong, steps=5))) == sentence
+        assert told(data, lambda wrong=wrong: list(runtime.load(path).events(data=wrong, steps=5))) == sentence
     source = Iterated(batches())
     for _ in range(3):
         source.take(50)
-    assert refused(data, lambda: source.seek([1, 0])) == (
+    assert told(data, lambda: source.seek([1, 0])) == (
         "the iterator has given 3 batches already, and the run goes on after 1; give a function that makes it anew"
     )
-    assert refused(data, lambda: source.seek("x")) == (
+    assert told(data, lambda: source.seek("x")) == (
         "the checkpoint has another cursor than an iterator; resume with the source that wrote it"
     )
-    assert refused(data, lambda: Iterated([first_rows(4)]).seek([2, 0])) == (
+    assert told(data, lambda: Iterated([first_rows(4)]).seek([2, 0])) == (
         "the iterator ends after 1 batches, and the run goes on after 2"
     )
 
@@ -194,7 +189,7 @@ def test_what_is_wrong_with_a_source_is_one_sentence(path):
 def test_nan_in_the_rows_of_a_source_is_named_with_its_row(path):
     rows = first_rows(40)
     rows["x"][9, 1] = np.nan
-    found = refused(runtime.NonFinite, lambda: list(runtime.load(path).events(data=[rows], steps=5)))
+    found = told(runtime.NonFinite, lambda: list(runtime.load(path).events(data=[rows], steps=5)))
     assert found.startswith("step 3: row 9 of the epoch has NaN or Inf in the feed 'x': loss is nan")
 
 

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from subjects.commands import told
 from subjects.small_programs import BATCH, arrays, linear, rich, save
 
 import runtime
@@ -20,12 +21,6 @@ def run(tmp_path):
 
 def batch(rows: int = BATCH) -> dict[str, np.ndarray]:
     return {"x": arrays()["x"][:rows], "y": arrays()["y"][:rows]}
-
-
-def text(kind: type[Exception], action) -> str:
-    with pytest.raises(kind) as caught:
-        action()
-    return str(caught.value)
 
 
 def test_a_step_gives_every_fetch_by_name_and_updates_the_states(run):
@@ -147,12 +142,12 @@ FEEDS = [
 @pytest.mark.parametrize(("feeds", "expected"), FEEDS)
 def test_a_feed_that_does_not_fit_is_one_sentence(run, feeds, expected):
     before = run.states.sha256()
-    assert text(runtime.DataError, lambda: run.step(feeds)) == expected
+    assert told(runtime.DataError, lambda: run.step(feeds)) == expected
     assert run.states.sha256() == before
 
 
 def test_lists_of_uneven_length_are_one_sentence(run):
-    found = text(runtime.DataError, lambda: run.step(batch() | {"x": [[1, 2, 3], [1]]}))
+    found = told(runtime.DataError, lambda: run.step(batch() | {"x": [[1, 2, 3], [1]]}))
     assert found.startswith("a feed cannot be made of this list: ")
 
 
@@ -162,7 +157,7 @@ def test_numbers_that_would_change_are_refused(tmp_path):
     program.outputs(twice=index * 2)
     run = runtime.Run(program.compile(batch=2).desc)
     assert run.predict([1, 2])["twice"].tolist() == [2, 4]
-    found = text(runtime.DataError, lambda: run.predict([1.5, 2]))
+    found = told(runtime.DataError, lambda: run.predict([1.5, 2]))
     assert found == (
         "entry 'predict': the feed 'index' is int64[rows], the array given is float64[2]; "
         "if these are whole numbers, cast them, as in array.astype('int64')"
@@ -184,7 +179,7 @@ def test_lists_of_whole_numbers_take_the_dtype_of_a_feed_that_has_them(dtype, he
     run = runtime.Run(program.compile(batch=2).desc)
     assert run.predict(held)["same"].tolist() == held
     assert run.predict(held)["same"].dtype == dtype
-    found = text(runtime.DataError, lambda: run.predict([beyond, beyond]))
+    found = told(runtime.DataError, lambda: run.predict([beyond, beyond]))
     assert found == f"the number {beyond} is too large or too small for {dtype}"
 
 
@@ -216,21 +211,21 @@ WRONG = [
 
 @pytest.mark.parametrize(("action", "expected"), WRONG)
 def test_an_unknown_name_is_one_sentence(run, action, expected):
-    assert text(runtime.UsageError, lambda: action(run)) == expected
+    assert told(runtime.UsageError, lambda: action(run)) == expected
 
 
 def test_writing_a_state_checks_its_type(run):
     def write(value):
         run.state["w"] = value
 
-    found = text(runtime.DataError, lambda: write(np.zeros(3)))
+    found = told(runtime.DataError, lambda: write(np.zeros(3)))
     assert found == "the state 'w' is float32[3], the array given is float64[3]"
-    found = text(runtime.DataError, lambda: write([1, 2]))
+    found = told(runtime.DataError, lambda: write([1, 2]))
     assert found == "the state 'w' is float32[3], the array given is float32[2]"
 
 
 def test_predicting_with_several_feeds_wants_them_by_name(run):
-    found = text(runtime.DataError, lambda: run.predict(batch()["x"], entry="evaluate"))
+    found = told(runtime.DataError, lambda: run.predict(batch()["x"], entry="evaluate"))
     assert found == "entry 'evaluate' has the feeds x, y; give an array by name"
 
 
@@ -248,7 +243,7 @@ def test_predicting_with_several_feeds_wants_them_by_name(run):
 )
 def test_options_of_loading_are_checked(tmp_path, options, expected):
     path = save(linear(), tmp_path)
-    assert text(runtime.UsageError, lambda: runtime.load(path, **options)) == expected
+    assert told(runtime.UsageError, lambda: runtime.load(path, **options)) == expected
 
 
 def test_a_malformed_program_is_refused_with_its_path(tmp_path):
@@ -256,11 +251,11 @@ def test_a_malformed_program_is_refused_with_its_path(tmp_path):
     desc = load_desc(path)
     for block in desc.blocks:
         block.ops[0].type = "matmul2"
-    found = text(ProgramError, lambda: runtime.Run(desc))
+    found = told(ProgramError, lambda: runtime.Run(desc))
     expected = r"block \d+: op \d+ \(matmul2 from .*\): this runtime has no kernel 'matmul2'; the closest is 'matmul'"
     assert re.fullmatch(expected, found)
     (tmp_path / "no.pb").write_bytes(b"")
-    assert text(ProgramError, lambda: runtime.load(tmp_path / "no.pb")) == f"{tmp_path}/no.pb: the file is empty"
+    assert told(ProgramError, lambda: runtime.load(tmp_path / "no.pb")) == f"{tmp_path}/no.pb: the file is empty"
 
 
 def test_a_program_that_does_not_say_what_it_runs_is_asked_for_an_entry():
@@ -269,7 +264,7 @@ def test_a_program_that_does_not_say_what_it_runs_is_asked_for_an_entry():
     program.entry("a", y=x + 1.0)
     program.entry("b", y=x + 2.0)
     run = runtime.Run(program.compile(batch=2).desc)
-    found = text(runtime.UsageError, lambda: run.step({"x": [1, 2]}))
+    found = told(runtime.UsageError, lambda: run.step({"x": [1, 2]}))
     assert found == "the program does not say which entry it runs; name one of a, b"
     assert run.step({"x": [1, 2]}, entry="b")["y"].tolist() == [3, 4]
 
@@ -353,7 +348,7 @@ def test_steps_one_by_one_ask_for_the_length_of_the_run_if_a_schedule_does(tmp_p
     run = scheduled(tmp_path, warmup_cosine(0.1))
     x = {"x": np.ones(3, np.float32)}
     for entry, action in (("train", lambda: run.step(x)), ("predict", lambda: run.predict({}))):
-        assert text(runtime.UsageError, action) == (
+        assert told(runtime.UsageError, action) == (
             f"entry {entry!r} reads total_steps, the steps of the whole run, as schedules do, and it is 0; "
             "say how many there will be before the first, as in run.state['total_steps'] = 1000"
         )

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from side_by_side import STEPS, look
+from subjects.commands import told
 from subjects.small_programs import BATCH, arrays, rich, save
 
 import runtime
@@ -34,12 +35,6 @@ def at_once(*works):
 
     with ThreadPoolExecutor(len(works)) as pool:
         return [future.result(LONG) for future in [pool.submit(begun, work) for work in works]]
-
-
-def sentence(kind, action) -> str:
-    with pytest.raises(kind) as caught:
-        action()
-    return str(caught.value)
 
 
 def counting() -> Program:
@@ -246,7 +241,7 @@ def test_a_prediction_inside_an_evaluation_does_not_wait_for_itself(wide):
     limit = one.memory.taken + 48 * BATCH
     tight = runtime.load(path, max_memory=limit)
     tight.predict(x)
-    found = sentence(runtime.ResourceLimit, lambda: nested(tight))
+    found = told(runtime.ResourceLimit, lambda: nested(tight))
     assert re.fullmatch(rf"with the arena the run needs \d+ bytes.*, and the limit is {limit} bytes.*", found)
     np.testing.assert_array_equal(tight.predict(x)["prediction"], expected)  # it still works
 
@@ -258,7 +253,7 @@ def test_states_do_not_change_under_who_reads_them(path):
     def change():
         run.state["w"] = [1, 2, 3]
 
-    found = sentence(runtime.UsageError, lambda: run_over(run.session, "predict", rows, between=change))
+    found = told(runtime.UsageError, lambda: run_over(run.session, "predict", rows, between=change))
     assert found == (
         "states are changed while the same thread evaluates or predicts; change them afterwards, or enter the step "
         "that trains first, as in: with train, predict"
@@ -274,10 +269,10 @@ def test_two_trainings_of_one_run_are_one_sentence(path):
     run = runtime.load(path)
     events = run.events()
     next(events)
-    assert sentence(runtime.UsageError, run.train) == f"train: {BUSY}"
+    assert told(runtime.UsageError, run.train) == f"train: {BUSY}"
     with ThreadPoolExecutor(1) as pool:
-        assert sentence(runtime.UsageError, pool.submit(run.train).result) == f"train: {BUSY}"
-    assert sentence(runtime.UsageError, lambda: run.resume(path)) == f"resume: {BUSY}"
+        assert told(runtime.UsageError, pool.submit(run.train).result) == f"train: {BUSY}"
+    assert told(runtime.UsageError, lambda: run.resume(path)) == f"resume: {BUSY}"
     events.close()
     whole = runtime.load(path)
     list(whole.events())

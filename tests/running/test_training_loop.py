@@ -6,6 +6,7 @@ import signal
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
+from subjects.commands import told
 from subjects.small_programs import BATCH, TEST, TRAIN, arrays, linear, rich, save, write_data
 
 import runtime
@@ -21,12 +22,6 @@ PER_EPOCH = TRAIN // BATCH
 
 def kinds(events) -> list[str]:
     return [type(event).__name__.removesuffix("End").lower() for event in events]
-
-
-def error_text(kind: type[BaseException], action) -> str:
-    with pytest.raises(kind) as caught:
-        action()
-    return str(caught.value)
 
 
 def by_hand(epochs: int, rate: float = 0.1) -> list[float]:
@@ -169,7 +164,7 @@ def test_stopping_without_a_metric_to_compare_is_refused(tmp_path):
     desc = load_desc(path)
     desc.run.stop_after = 3
     desc.run.ClearField("keep_best")
-    assert error_text(ProgramError, lambda: runtime.Run(desc, tmp_path)) == (
+    assert told(ProgramError, lambda: runtime.Run(desc, tmp_path)) == (
         "the run stops after 3 evaluations without improvement, and names no metric"
     )
 
@@ -268,7 +263,7 @@ def diverging(tmp_path):
 def test_a_loss_that_is_not_finite_ends_the_run_before_a_checkpoint_is_written(tmp_path):
     path = save(linear(rate=1e30), tmp_path)
     run = runtime.load(path)
-    found = error_text(runtime.NonFinite, lambda: list(run.events(checkpoint=tmp_path / "c", every=1)))
+    found = told(runtime.NonFinite, lambda: list(run.events(checkpoint=tmp_path / "c", every=1)))
     assert found == (
         "step 2: loss is inf; a lower learning rate or clipping may help, and check_nan=True "
         "names the op that makes the first one"
@@ -292,7 +287,7 @@ def test_where_there_is_no_loss_every_metric_must_be_finite(tmp_path):
         for fetch in block.fetches:
             fetch.name = fetch.name.replace("loss", "cost")
     run = runtime.Run(desc)
-    found = error_text(
+    found = told(
         runtime.NonFinite, lambda: list(run.events(data={"x": np.ones(2, np.float32)}, epochs=4, shuffle=False))
     )
     assert found.startswith("step 3: odd is nan; ")
@@ -300,7 +295,7 @@ def test_where_there_is_no_loss_every_metric_must_be_finite(tmp_path):
 
 def test_looking_at_every_op_names_the_first_that_is_not_finite(tmp_path):
     run = runtime.Run(diverging(tmp_path), check_nan=True)
-    found = error_text(
+    found = told(
         runtime.NonFinite, lambda: list(run.events(data={"x": np.ones(2, np.float32)}, epochs=4, shuffle=False))
     )
     assert found.startswith("step 3: op ")
@@ -368,10 +363,7 @@ def test_a_limit_that_is_reached_writes_a_checkpoint_first(tmp_path):
         if len(calls) == 5:
             raise runtime.ResourceLimit("enough")
 
-    assert (
-        error_text(runtime.ResourceLimit, lambda: list(run.events(between=between, checkpoint=tmp_path / "c")))
-        == "enough"
-    )
+    assert told(runtime.ResourceLimit, lambda: list(run.events(between=between, checkpoint=tmp_path / "c"))) == "enough"
     again = runtime.load(path)
     again.resume(tmp_path / "c")
     assert again.position.steps == 4
@@ -380,13 +372,13 @@ def test_a_limit_that_is_reached_writes_a_checkpoint_first(tmp_path):
 def test_memory_beyond_the_limit_is_refused_before_the_first_step(tmp_path):
     path = save(linear(), tmp_path)
     state = runtime.load(path).states.nbytes
-    found = error_text(runtime.ResourceLimit, lambda: runtime.load(path, max_memory=state - 1))
+    found = told(runtime.ResourceLimit, lambda: runtime.load(path, max_memory=state - 1))
     assert found == (
         f"with the states the run needs {exact_size(state)}, and the limit is {exact_size(state - 1)}; allow more by "
         "max_memory"
     )
     run = runtime.load(path, max_memory=state)
-    found = error_text(runtime.ResourceLimit, run.train)
+    found = told(runtime.ResourceLimit, run.train)
     assert f", and the limit is {exact_size(state)}; " in found
     run = runtime.load(path)
     list(run.events())
@@ -428,14 +420,14 @@ def test_arrays_take_the_place_of_the_programs_rows(tmp_path):
 )
 def test_options_that_make_no_sense_are_refused_before_the_first_step(tmp_path, options, expected):
     run = runtime.load(save(linear(), tmp_path))
-    assert error_text(runtime.UsageError, lambda: run.events(**options)) == expected
+    assert told(runtime.UsageError, lambda: run.events(**options)) == expected
 
 
 def test_a_metric_that_is_no_scalar_cannot_be_the_best(tmp_path):
     program = linear()
     program.entry("evaluate", x=program.block.value("x"))
     run = runtime.load(save(program, tmp_path, keep_best="x"))
-    found = error_text(runtime.UsageError, lambda: list(run.events()))
+    found = told(runtime.UsageError, lambda: list(run.events()))
     assert found == (
         "the run watches 'x', which is no scalar that it reports; there are loss, rate, train.loss, train.rate, "
         "evaluate.loss"

@@ -21,7 +21,7 @@ small_programs      small training runs in folders of their own, with data
 steps               steps of a compiled program, by the executor and by the oracle
 serving             a server of predictions in a thread of the test, and clients of it
 sources             the syntax trees of source files
-commands            both commands, called in the process of the test
+commands            both commands, called in the process of the test; the sentence of an error
 cluster             commands on a Dask cluster that loses a worker
 ranks               runs of several processes, and the launchers that start them
 cut_optimizers      trainings by the ranks of a job that cut the states of every optimizer

@@ -1,6 +1,8 @@
-"""Both commands, called in the process of the test: how they end, and what they print."""
+"""Both commands, called in the process of the test: how they end, and what they print; and sentences of errors."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 
@@ -33,3 +35,10 @@ def fields(line: str) -> dict[str, str]:
     word, *pairs = line.split(" ")
     assert word == "OK"
     return dict(pair.split("=", 1) for pair in pairs)
+
+
+def told(kind: type[BaseException], action: Callable[[], object]) -> str:
+    """The sentence of the error that an action raises."""
+    with pytest.raises(kind) as caught:
+        action()
+    return str(caught.value)

@@ -136,7 +136,8 @@ def lower_edge(drawn: Sequence[Drawn]) -> int:
 def _boxes(program: pb.ProgramDesc, block: pb.BlockDesc) -> list[Box]:
     what = [(scope, stage_in_words(op)) for scope, op in zip(op_scopes(program, block), block.ops, strict=True)]
     constants = {output: op for op in block.ops if op.type == "constant" for output in op.outputs}
-    ops = [i for i, op in enumerate(block.ops) if op.type != "constant" or set(op.outputs) <= _unread(block)]
+    read = {name for op in block.ops for name in op.inputs}
+    ops = [i for i, op in enumerate(block.ops) if op.type != "constant" or read.isdisjoint(op.outputs)]
     parameters = {one.tensor: one.feed or one.state for one in block.parameters}
     boxes: list[Box] = []
     maker: dict[str, int] = {}
@@ -171,11 +172,6 @@ def _without_schedule(boxes: list[Box]) -> list[Box]:
     schedule = [boxes[number] for number in sorted(folded)]
     ops, given = ([x for box in schedule for x in getattr(box, name)] for name in ("ops", "given"))
     return [*found, Box(SCHEDULE, "update", ops, {}, given)]
-
-
-def _unread(block: pb.BlockDesc) -> set[str]:
-    """Return the tensors that no op reads."""
-    return {output for op in block.ops for output in op.outputs} - {read for op in block.ops for read in op.inputs}
 
 
 def _laid_out(boxes: list[Box], top: int) -> list[Box]:

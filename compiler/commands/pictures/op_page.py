@@ -118,7 +118,10 @@ class _Ops:
         self._mark = mark
         self._types = {t.name: str(type_of(t)) for t in block.tensors}
         self._makers = {output: op.id for op in block.ops for output in op.outputs if output}
-        self._outside = {p.tensor: "fed" if p.HasField("feed") else _source(p) for p in block.parameters}
+        self._outside = {
+            p.tensor: "fed" if p.HasField("feed") else "state" if p.HasField("state") else "argument"
+            for p in block.parameters
+        }
 
     def line(self, position: int) -> str:
         op = self.block.ops[position]
@@ -136,7 +139,3 @@ class _Ops:
             return f'<a href="#{self._mark}{self._makers[name]}">{safe(tensor(name))}</a>'
         source = self._outside.get(name, "")
         return f"{safe(tensor(name))}{f' ({source})' if source else ''}"
-
-
-def _source(parameter: pb.ParameterDesc) -> str:
-    return "state" if parameter.HasField("state") else "argument"

@@ -37,7 +37,8 @@ def add_encoder(
     if not 2 <= length <= made.positions:
         raise CompileError(f"from_lm: length={length} is not from 2 to {made.positions}, as the model has positions")
     names = made.classes if classes is None else names_of(classes)
-    is_same = names == made.classes or (len(names) == len(made.classes) and _is_unnamed(made.classes, names))
+    may_be_same = len(names) == len(made.classes) and (are_unnamed(made.classes) or are_unnamed(names))
+    is_same = names == made.classes or may_be_same
     network = EncoderNetwork(program, replace(made, classes=names), weights, states, new_classes=not is_same)
     codes = program.input("codes", "int32", ("batch", length))
     types = program.input("types", "int32", ("batch", length)) if made.types > 1 else None
@@ -62,10 +63,6 @@ def head_of(program: Program) -> list[str]:
     """Return the patterns of the weights of an encoder's head, which every training trains; none for other models."""
     text = program.texts_of_model.get(ENCODER_KEY)
     return [] if text is None else list(json.loads(text)["head"])
-
-
-def _is_unnamed(own: tuple[str, ...], given: tuple[str, ...]) -> bool:
-    return are_unnamed(own) or are_unnamed(given)
 
 
 def names_of(classes: int | Sequence[str]) -> tuple[str, ...]:

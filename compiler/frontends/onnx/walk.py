@@ -124,7 +124,7 @@ class Walk:
         domain = "" if node.domain == "ai.onnx" else node.domain
         operator = f"{domain}.{node.op_type}" if domain else node.op_type
         try:
-            operands = [self._operand(name) for name in node.input]
+            operands = [self.values[name] if name else None for name in node.input]
         except KeyError as error:
             raise CompileError(
                 f"{self.tensors.path}: a node {node.op_type} reads {error.args[0]!r}, which nothing before it makes"
@@ -184,9 +184,6 @@ class Walk:
         for name in node.output:
             self.values[name] = MISSING
 
-    def _operand(self, name: str) -> Any:
-        return self.values[name] if name else None
-
     def _problem(self, operator: str, node: Any, reason: str) -> None:
         operator, reason, name = (
             text if text.isprintable() else text.encode("unicode_escape").decode()
@@ -201,7 +198,7 @@ class Walk:
             return [self._shape(node, operands[0])]
         x: Any = operands[0] if operands else None
         if operator == "Size" and not isinstance(x, list):
-            return [self._extents([_whole(x.shape)], scalar=True)]
+            return [self._extents([product(x.shape)], scalar=True)]
         if is_known and not self._has_graphs(node) and node.op_type not in RANDOM and not self._is_sequence(node):
             known = computed(node, operands, self.versions, self.symbols, self.store, self.tensors)
             if known is not None and is_certain(node, operands, known):
@@ -359,7 +356,3 @@ class Walk:
         if dtype in FORMATS and operator in ("QuantizeLinear", "Clip"):
             return pointwise(lambda v: rounded(v, dtype), value)
         return pointwise(wrapping(dtype), value) if operator in WRAPPING and dtype in NARROW else value
-
-
-def _whole(shape: Sequence[Any]) -> Any:
-    return product(shape)

@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, cast
 
-import numpy as np
-
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged, expanded, viewed
 from compiler.frontends.counted import counted, without_repeats
@@ -89,7 +87,7 @@ class Constant:
             return viewed(self._factored().tensor(block), self.shape)
         arrays = [(trial.float() if self.dtype in HALVES else trial).numpy() for trial in self.trials]
         cut = [without_repeats(array) for array in arrays]
-        if all(each.shape == cut[0].shape and np.array_equal(each, cut[0]) for each in cut[1:]):
+        if all(each.shape == cut[0].shape and bool((each == cut[0]).all()) for each in cut[1:]):
             return expanded(cast_to(arranged(self.store(cut[0])), self.dtype), self.shape)
         if (range := counted(block, cut, self.shape, self.dtype)) is not None:
             return range

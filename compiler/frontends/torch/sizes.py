@@ -123,11 +123,8 @@ class Unsized:
     def in_trial(self, number: int) -> int:
         """Return the number of a polynomial in a trial."""
         assert self.sizes is not None
-        known = {symbol: self.sizes.in_trial(self.sizes.factor(symbol), number) for symbol in self._symbols()}
-        return int(self.expression.subs(known))
-
-    def _symbols(self) -> list[Any]:
-        return list(self.expression.free_symbols)
+        symbols = self.expression.free_symbols
+        return int(self.expression.subs({s: self.sizes.in_trial(self.sizes.factor(s), number) for s in symbols}))
 
     def _value(self, block: Block, expression: Any) -> Value:
         assert self.sizes is not None

@@ -95,9 +95,7 @@ class Body:
         self.f, self.nodes, self.types, self.stored, self.places = f, nodes, types, stored, indices
         internal = {name for node in nodes for name in node.outputs} | set(computed)
         operands = dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in internal)
-        self.singles = {
-            name: self._single(name, constants) for name in operands if types[name].rank == 0 or self._is_one(name)
-        }
+        self.singles = {name: self._single(name, constants) for name in operands if types[name].has_one_element}
         self.known = [self._known(node) for node in nodes]
 
     @property
@@ -180,9 +178,6 @@ class Body:
 
     def _spread(self, value: Value, lanes: int) -> Value:
         return self.f.splat(value, lanes) if lanes and not value.type.lanes else value
-
-    def _is_one(self, name: str) -> bool:
-        return all(extent == 1 for extent in self.types[name].static_shape)
 
     def _single(self, name: str, constants: Mapping[str, pb.OpDesc]) -> Value:
         if name not in constants:

@@ -163,7 +163,7 @@ class _Blocks:
         across = min(-(-target.wanted_items(MIN_ITEMS) // self.rows.pieces), self.width // first.width)
         self.columns = pieces_of(shape.n, -(-shape.n // (across * first.width)) * first.width)
         self.plan: MatmulPlan = self._plan(target, bits, shape, self.columns.size)._replace(
-            rows=first.rows, vectors=first.vectors, block_columns=self._least(first.block_columns)
+            rows=first.rows, vectors=first.vectors, block_columns=min(first.block_columns, self.columns.size)
         )
 
         self.apart = self.columns.size + self.plan.lanes
@@ -171,9 +171,6 @@ class _Blocks:
     def _plan(self, target: Target, bits: int, shape: ProductShape, columns: int) -> MatmulPlan:
         rows, packed, of_pairs = self.rows.size, shape.packed[0], shape.of_pairs
         return plan_rows(target, bits, rows, columns, shape.k, shape.left, shape.right, packed, of_pairs=of_pairs)
-
-    def _least(self, columns: int) -> int:
-        return min(columns, self.columns.size)
 
 
 def _blocks_of_rows(target: Target, rows: int) -> int:

@@ -141,7 +141,7 @@ def kernel_of(
     nodes = [*group.prologue, *group.nodes]
     internal = {name for node in nodes for name in node.outputs}
     reads = dict.fromkeys(name for node in nodes for name in node.inputs if name and name not in internal)
-    known = {name for name in reads if name in block.constants and _is_one(block.types[name])}
+    known = {name for name in reads if name in block.constants and block.types[name].has_one_element}
     ones = known - {name for node in nodes if not isinstance(node.rule, Pointwise) for name in node.inputs}
     table = [name for name in reads if name not in ones] + [name for name in stored if name not in reads]
     constants = {name: block.constants[name] for name in reads if name in ones}
@@ -152,7 +152,3 @@ def kernel_of(
     return GroupKernel(
         group, block.types, stored, tuple(table), constants, views, known_steady, is_prepacked, additions
     )
-
-
-def _is_one(type: TensorType) -> bool:
-    return all(extent == 1 for extent in type.static_shape)

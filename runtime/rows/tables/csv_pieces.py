@@ -72,7 +72,8 @@ def _pieces(
         first, line = _from_text(blocks, first[len(said) :], line + 1)
     names, used, rest = _header(path, first, blocks, separator, line)
     line += used
-    form = _Form(path, separator, len(names), _places(names, wanted), frozenset(numbers))
+    places = {name: place for place, name in enumerate(names) if wanted is None or name in wanted}
+    form = _Form(path, separator, len(names), places, frozenset(numbers))
     for whole in rest:
         block = _without_quotes(whole, separator)
         if _QUOTE in block or "\0" in block:
@@ -111,10 +112,6 @@ class _Form(NamedTuple):
     width: int
     places: dict[str, int]
     numbers: frozenset[str]
-
-
-def _places(names: list[str], wanted: Collection[str] | None) -> dict[str, int]:
-    return {name: place for place, name in enumerate(names) if wanted is None or name in wanted}
 
 
 def _without_quotes(block: str, separator: str) -> str:

@@ -28,7 +28,7 @@ def size_of_threshold(name: str, operands: Sequence[Any], results: Sequence[Any]
     if name.split(".")[1] not in COMPARING or not (_are_alike(results) or _are_unchanged(operands, results)):
         return 0
     numbers = [abs(number) for each in operands[0] for number in _numbers(each)]
-    growing = [max(map(_largest, _tensors(each)), default=0.0) for each in operands]
+    growing = [max((_largest(x) for x in each if hasattr(x, "numel")), default=0.0) for each in operands]
     last = max(range(len(sizes)), key=sizes.__getitem__)
     fixed = max([*numbers, *(_largest(x) for x in _equal_in_all(operands))], default=0.0)
     if len({*growing}) < 2 or fixed <= growing[last]:
@@ -54,10 +54,6 @@ def _are_unchanged(operands: Sequence[Sequence[Any]], results: Sequence[Any]) ->
 def _numbers(x: Any) -> Iterator[float]:
     if isinstance(x, int | float) and not isinstance(x, bool) and x == x and abs(x) != float("inf"):
         yield float(x)
-
-
-def _tensors(operands: Sequence[Any]) -> list[Any]:
-    return [x for x in operands if hasattr(x, "numel")]
 
 
 def _equal_in_all(operands: Sequence[Sequence[Any]]) -> list[Any]:

@@ -135,10 +135,6 @@ def _margins(program: Program, loss: Any, x: Arranged, given: dict[str, Value]) 
     return _reduced(ops.mean(ops.where(is_right, 0.0, above), axis=(-1,)), loss)
 
 
-def _soft_margin(x: Value, target: Value, loss: Any) -> Value:
-    return ops.softplus(-target * x)
-
-
 ELSEWHERE: Final = {
     **dict.fromkeys(
         ("CosineEmbeddingLoss", "MarginRankingLoss", "TripletMarginLoss", "TripletMarginWithDistanceLoss",
@@ -163,7 +159,7 @@ LOSSES: Final[dict[str, Callable[..., Value]]] = {
     "BCEWithLogitsLoss": _with_logits,
     "KLDivLoss": _divergence,
     "PoissonNLLLoss": _of_elements(_poisson),
-    "SoftMarginLoss": _of_elements(_soft_margin),
+    "SoftMarginLoss": _of_elements(lambda x, target, loss: ops.softplus(-target * x)),
     "HingeEmbeddingLoss": _like_result(ops.hinge_embedding, margin="margin"),
     "MultiLabelSoftMarginLoss": _many_labels,
     "MultiMarginLoss": _margins,

@@ -144,10 +144,6 @@ def _adagrad(group: Mapping[str, Any], **both: Any) -> Optimizer:
     return optimizers.adagrad(rate_decay=group["lr_decay"], initial=initial, epsilon=group["eps"], **both)
 
 
-def _adadelta(group: Mapping[str, Any], **both: Any) -> Optimizer:
-    return optimizers.adadelta(rho=group["rho"], epsilon=group["eps"], **both)
-
-
 ELSEWHERE: Final = {
     "LBFGS": "computes the loss several times in a step, which no step of a program does; use AdamW",
     "SparseAdam": "updates rows of sparse gradients, and gradients of a program are dense; use Adam",
@@ -163,6 +159,6 @@ OPTIMIZERS: Final[dict[str, Callable[..., Optimizer]]] = {
     "RAdam": _nadam(optimizers.radam),
     "RMSprop": _rmsprop,
     "Adagrad": _adagrad,
-    "Adadelta": _adadelta,
+    "Adadelta": lambda group, **both: optimizers.adadelta(rho=group["rho"], epsilon=group["eps"], **both),
 }
 """By class of torch.optim, the function that makes ours from a group."""
