@@ -14,9 +14,11 @@ from compiler.build.compiled import Compiled
 from compiler.errors import LimitError
 from compiler.passes.pipeline import PASSES
 from compiler.passes.run_passes import run_passes
+from fuzz.campaign import Trial
 from fuzz.control_flow.by_prograd import Built, run
 from fuzz.control_flow.draw import drawn
 from fuzz.control_flow.tree import Tree
+from fuzz.verdict import Verdict
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import copy_of
 from runtime import Run
@@ -45,14 +47,21 @@ Oracle = Callable[[Tree, Sequence[np.ndarray]], Sequence[Sequence[np.ndarray]]]
 JUDGES = ("torch", "jax", "differences", "native", "bits")
 
 
-def tried(seed: int, judges: tuple[str, ...]) -> tuple[int, list[str]]:
+def tried(seed: int, judges: tuple[str, ...]) -> Trial:
     """The faults of one program."""
     pairs = [judge.partition("/") for judge in judges]
     chosen = [judge for judge, _, every in pairs if seed % int(every or 1) == 0]
+    trial = Trial(seed)
     try:
-        return seed, list(judged(seed, chosen))
+        for text in judged(seed, chosen):
+            judge, _, why = text.partition(": ")
+            if judge.startswith("skipped"):
+                trial.counts[judge] += 1
+            else:
+                trial.note([Verdict("differs", judge, "program", why)])
     except Exception:
-        return seed, ["raised: " + traceback.format_exc().strip()[-700:]]
+        trial.note([Verdict("raised", "campaign", "program", traceback.format_exc().strip()[-700:])])
+    return trial
 
 
 def judged(seed: int, judges: Sequence[str]) -> Iterator[str]:
