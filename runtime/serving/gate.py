@@ -203,12 +203,15 @@ class Gate(ABC):
     def _take(self, piece: bytes, body: Body, memory: MemoryLimit) -> None:
         """Append a piece to a body, and count its bytes among those of all bodies."""
         if len(body) + len(piece) > self.limits.body:
-            raise Refusal(413, f"the body is larger than {self.limits.body} bytes")
+            raise self._large()
         if self._bytes + len(piece) > MAX_LARGE_BODIES * self.limits.body:
             raise Refusal(503, "the bodies of other requests take all the memory there is for them", RETRY_HEADER)
         memory.take(len(piece), "the body")
         body.append(piece)
         self._bytes += len(piece)
+
+    def _large(self) -> Refusal:
+        return Refusal(413, f"the body is larger than {self.limits.body} bytes")
 
     def _late(self, request: Any) -> Refusal:
         seconds = f"{self.limits.seconds:g} seconds"
