@@ -30,6 +30,7 @@ from runtime.files.output import require_form, unwritable
 from runtime.runs.interrupts import Interrupted
 from runtime.runs.settings import checked_setting
 
+Fields = list[tuple[str, object]]
 MOST = 10_000
 """Upper bound on the runs of one sweep."""
 
@@ -65,11 +66,7 @@ def sweep(options: argparse.Namespace) -> int:
     except Interrupted as stop:
         _show(options, program, done)
         raise Interrupted(stop.number, f"interrupted after {len(done)} of {count} runs") from None
-    _show(options, program, done)
-    failed = sum(outcome.code != 0 for outcome in done)
-    fields = [("runs", len(done)), ("failed", failed), *_best(program, done, has_folds=bool(options.folds))]
-    put_result(options, "FAILED" if failed else "OK", [*fields, ("wall", f"{perf_counter() - start:.3f}")])
-    return EXIT_FAILED if failed else EXIT_DONE
+    return _ended(options, program, done, [("wall", f"{perf_counter() - start:.3f}")])
 
 
 def _tracked(options: argparse.Namespace, asked: Iterable[Trial]) -> Iterable[Trial]:
@@ -106,11 +103,16 @@ def _merge(options: argparse.Namespace, program: pb.ProgramDesc) -> int:
     done = merged(options.merge)
     for outcome in done if options.json else ():
         put(json.dumps(as_json(outcome)))
+    return _ended(options, program, done, [])
+
+
+def _ended(options: argparse.Namespace, program: pb.ProgramDesc, done: Sequence[Outcome], more: Fields) -> int:
+    """Print the table and the result line; return 1 if a run failed."""
     _show(options, program, done)
     failed = sum(outcome.code != 0 for outcome in done)
-    has_folds = any(outcome.trial.fold for outcome in done)
-    fields = [("runs", len(done)), ("failed", failed), *_best(program, done, has_folds=has_folds)]
-    put_result(options, "FAILED" if failed else "OK", fields)
+    put_result(
+        options, "FAILED" if failed else "OK", [("runs", len(done)), ("failed", failed), *_best(program, done), *more]
+    )
     return EXIT_FAILED if failed else EXIT_DONE
 
 
@@ -141,17 +143,17 @@ def _told(program: pb.ProgramDesc, proposed: list[Settings] | Bayes, each: int) 
     return tell
 
 
-def _best(program: pb.ProgramDesc, done: Sequence[Outcome], *, has_folds: bool) -> list[tuple[str, object]]:
+def _best(program: pb.ProgramDesc, done: Sequence[Outcome]) -> Fields:
     """Return the fields of the best run; of folds, those of the settings with the best mean."""
     name, _ = judged_by(program, done)
     if not name or all(outcome.code for outcome in done):
         return []
-    if not has_folds:
+    if not any(outcome.trial.fold for outcome in done):
         best = in_order(program, done)[0]
         return [("best", best.trial.number), (name, best.fields.get(name, "none"))]
     settings, group = next(iter(groups_of(program, done).items()))
     middle, deviation = spread(group, name)
-    told: list[tuple[str, object]] = [(f"best.{setting}", number) for setting, number in settings]
+    told: Fields = [(f"best.{setting}", number) for setting, number in settings]
     return [*told, (f"mean.{name}", f"{middle:.6g}"), (f"deviation.{name}", f"{deviation:.6g}")]
 
 

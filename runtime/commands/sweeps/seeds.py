@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from statistics import mean, stdev
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.printable import MAX_WORD_CHARACTERS, sentence
 from runtime.commands.sweeps.runs import Outcome
-from runtime.commands.sweeps.table import judged_by, metrics_of
+from runtime.commands.sweeps.table import aligned, judged_by, metrics_of
 
 Key = tuple[tuple[str, float], ...]
 """Settings by name."""
@@ -31,11 +30,8 @@ def seed_table(program: pb.ProgramDesc, done: Sequence[Outcome]) -> Iterator[str
     for settings, group in groups.items():
         cells = (f"{middle:.4g} ± {deviation:.2g}" for middle, deviation in (spread(group, metric) for metric in names))
         rows.append([*(repr(number) for _, number in settings), str(len(group)), *cells])
-    rows = [[sentence(cell, MAX_WORD_CHARACTERS) for cell in row] for row in rows]
-    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     yield "mean ± standard deviation"
-    for row in rows:
-        yield "  ".join(map(str.rjust, row, widths))
+    yield from aligned(rows)
 
 
 def groups_of(program: pb.ProgramDesc, done: Sequence[Outcome]) -> dict[Key, Group]:

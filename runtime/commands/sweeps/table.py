@@ -32,14 +32,19 @@ def table(program: pb.ProgramDesc, done: Sequence[Outcome]) -> Iterator[str]:
         numbers = map(repr, trial.settings.values())
         fold = [str(trial.fold)] if has_folds else []
         rows.append([str(trial.number), *numbers, str(trial.seed), *fold, *metrics, fields.get("wall", "-"), end])
-    rows = [[sentence(cell, MAX_WORD_CHARACTERS) for cell in row] for row in rows]
-    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join([*map(str.rjust, row[:-1], widths), row[-1]])
+    yield from aligned(rows, is_last_left=True)
     yield ""
     width = len(str(len(done)))
     for outcome in ordered:
         yield f"{outcome.trial.number:>{width}}  {sentence(outcome.trial.command, MAX_COMMAND_CHARACTERS)}"
+
+
+def aligned(rows: Sequence[Sequence[str]], *, is_last_left: bool = False) -> Iterator[str]:
+    """Yield the lines of a table whose columns end below each other, or for the last one begin so."""
+    rows = [[sentence(cell, MAX_WORD_CHARACTERS) for cell in row] for row in rows]
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join([*map(str.rjust, row[:-1], widths), row[-1] if is_last_left else row[-1].rjust(widths[-1])])
 
 
 def judged_by(program: pb.ProgramDesc, done: Sequence[Outcome]) -> tuple[str, bool]:
