@@ -91,7 +91,7 @@ class ControlCode:
                 self.inner_hosts.append(self._inner_host(member, i))
             return
         for name in kernel.table:
-            self._address(member, name)
+            self.address(member, name)
         self.words += [(NUMBER, node.op.random_stream) for node in kernel.streams]
         base, at = member.packed
         self.words += [
@@ -105,28 +105,29 @@ class ControlCode:
         block, node = member.block, member.block.groups[i].nodes[0]
         position = next(k for k, op in enumerate(block.nodes.block.ops) if op is node.op)
         inputs, outputs = (
-            tuple([self._address(member, name) if name else -1 for name in names])
+            tuple([self.address(member, name) if name else -1 for name in names])
             for names in (node.inputs, node.outputs)
         )
         member.hosts[i] = len(self.inner_hosts)
         scratch = tuple([member.arena + offset for offset in block.memory.scratch[i]])
         return InnerHostOp(member.check, block.number, position, inputs, outputs, scratch)
 
-    def _word(self, base: int = NUMBER, offset: int = 0) -> int:
+    def word(self, base: int = NUMBER, offset: int = 0) -> int:
+        """Append a word, by default the number 0; return its position."""
         self.words.append((base, offset))
         return len(self.words) - 1
 
-    def _address(self, member: TabledBlock, name: str) -> int:
+    def address(self, member: TabledBlock, name: str) -> int:
         """Add the word of a tensor's address."""
         if name in member.places:
-            return self._word(*member.places[name])
+            return self.word(*member.places[name])
         nodes = member.block.nodes
         root, view = nodes.root[name], nodes.views.get(name)
         offset = 0 if view is None else view.offset * ITEM_BYTES[nodes.types[name].dtype]
         if root in member.places:
             base, at = member.places[root]
-            return self._word(base, at + offset)
-        word = self._word()
+            return self.word(base, at + offset)
+        word = self.word()
         member.links.append(Link(word, member.words[root], offset))
         return word
 
@@ -142,7 +143,7 @@ class ControlCode:
                 found[block.phases.first[i]] = self._control(member, i)
         return found
 
-    def _packing(self, member: TabledBlock) -> list[Phase]:
+    def packing(self, member: TabledBlock) -> list[Phase]:
         """Return the phases that prepack, before the first iteration."""
         block = member.block
         return [
@@ -200,10 +201,6 @@ class ControlCode:
             self._base_of_constant[block, op] = self._first_inner_constant + len(self.inner_constants)
             self.inner_constants.append((block, op))
         return self._base_of_constant[block, op]
-
-    packing = _packing
-    word = _word
-    address = _address
 
 
 def _moved(chunk: Chunk, groups: int) -> Chunk:

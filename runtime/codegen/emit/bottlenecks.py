@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from runtime.codegen.emit.body import body_of
+from runtime.codegen.emit.conv_epilogue import ConvolutionEpilogue
 from runtime.codegen.groups.group_kernel import GroupKernel
 from runtime.codegen.groups.nodes import Node, convolution_of
 from runtime.codegen.ir import DTYPES, Index, Value
 from runtime.codegen.kernels.conv.bottleneck import Bottleneck, BottleneckOperands
-from runtime.codegen.kernels.nest import Strides
 from runtime.codegen.machine import Target
 from runtime.codegen.rules import CustomKernel, KernelContext, KernelSteps
 
@@ -21,10 +20,10 @@ def bottleneck_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
 
     def parts(context: KernelContext) -> BottleneckOperands:
         def between(nodes: Sequence[Node], wanted: str) -> Callable[[Value, Index, Index, int], Value]:
-            through = _Epilogue(context, kernel, nodes, ())
+            through = ConvolutionEpilogue(context, kernel, nodes, ())
             return lambda x, index, channel, count: through.vector(x, index, channel, count)[wanted]
 
-        result = _Epilogue(context, kernel, last, kernel.stored)
+        result = ConvolutionEpilogue(context, kernel, last, kernel.stored)
 
         def finish(x: Value, index: Index, channel: Index, count: int) -> None:
             result.vector(x, index, channel, count)
@@ -47,24 +46,3 @@ def _convolutions(kernel: GroupKernel) -> list[list[Node]]:
             found.append([])
         found[-1].append(node)
     return found
-
-
-class _Epilogue:
-    """The nodes after a convolution of the bottleneck, through which vectors of its result go."""
-
-    def __init__(
-        self, context: KernelContext, kernel: GroupKernel, nodes: Sequence[Node], stored: Sequence[str]
-    ) -> None:
-        convolution, *nodes = nodes
-        [self.result] = convolution.outputs
-        domain = kernel.types[self.result].static_shape
-        self.body = body_of(context, kernel, nodes, stored, convolution.outputs)
-        read = (name for node in nodes for name in (*node.inputs, *node.outputs) if name)
-        names = dict.fromkeys([*read, self.result])
-        self.steps: dict[str, Strides] = {
-            name: (domain[-1] if kernel.types[name].static_shape == domain else 0, 1) for name in names
-        }
-
-    def vector(self, x: Value, index: Index, channel: Index, count: int) -> dict[str, Value]:
-        """Return the values of all nodes."""
-        return self.body.at(self.steps, [index, channel], x.type.lanes, count, {self.result: x})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from runtime.codegen.costs import ELEMENT_CYCLES
 from runtime.codegen.emit.body import body_of
 from runtime.codegen.groups.group_kernel import GroupKernel
+from runtime.codegen.groups.nodes import Node
 from runtime.codegen.ir import Index, Value
 from runtime.codegen.kernels.nest import Strides
 from runtime.codegen.rules import KernelContext, KernelSteps
@@ -17,25 +19,31 @@ def with_epilogue(kernel: GroupKernel, steps: KernelSteps) -> KernelSteps:
     *before, last = steps.steps
 
     def write(context: KernelContext, start: Value, stop: Value) -> None:
-        last.write(context._replace(finish=_Epilogue(context, kernel).vector), start, stop)
+        through = ConvolutionEpilogue(context, kernel, kernel.group.nodes, kernel.stored)
+        last.write(context._replace(finish=through.vector), start, stop)
 
     cost = last.cost + prod(kernel.group.domain) * len(kernel.group.nodes) * ELEMENT_CYCLES
     return steps._replace(steps=(*before, last._replace(write=write, cost=cost)))
 
 
-class _Epilogue:
-    """The epilogue nodes that vectors of the result of a convolution go through."""
+class ConvolutionEpilogue:
+    """A convolution's pointwise nodes, through which vectors of its result go."""
 
-    def __init__(self, context: KernelContext, kernel: GroupKernel) -> None:
-        convolution, *nodes = kernel.group.nodes
-        self.result = convolution.outputs[0]
-        self.body = body_of(context, kernel, nodes, computed=convolution.outputs)
-        channels = kernel.group.domain[-1]
+    def __init__(
+        self, context: KernelContext, kernel: GroupKernel, nodes: Sequence[Node], stored: Sequence[str]
+    ) -> None:
+        """Prepare the nodes, of which the first is the convolution; `stored` are the tensors that are written."""
+        convolution, *nodes = nodes
+        [self.result] = convolution.outputs
+        domain = kernel.types[self.result].static_shape
+        self.body = body_of(context, kernel, nodes, stored, convolution.outputs)
+        names = dict.fromkeys(
+            [self.result, *(name for node in nodes for name in (*node.inputs, *node.outputs) if name)]
+        )
         self.steps: dict[str, Strides] = {
-            name: (channels if kernel.types[name].static_shape == kernel.group.domain else 0, 1)
-            for name in dict.fromkeys([*kernel.table, *kernel.stored])
+            name: (domain[-1] if kernel.types[name].static_shape == domain else 0, 1) for name in names
         }
 
-    def vector(self, x: Value, index: Index, channel: Index, count: int) -> None:
-        """See `FinishVector`."""
-        self.body.at(self.steps, [index, channel], x.type.lanes, count, {self.result: x})
+    def vector(self, x: Value, index: Index, channel: Index, count: int) -> dict[str, Value]:
+        """Return the values of all nodes; see `FinishVector`."""
+        return self.body.at(self.steps, [index, channel], x.type.lanes, count, {self.result: x})
