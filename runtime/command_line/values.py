@@ -125,15 +125,6 @@ def choices(text: str) -> tuple[str, list[int | float] | tuple[int | float, int 
     return name, numbers
 
 
-def fold(text: str) -> tuple[int, int]:
-    """Return the number of a fold from 1 on, and that of all folds, from `1/5`."""
-    one, _, all_folds = text.partition("/")
-    numbers = [int(word) for word in (one, all_folds) if word.isascii() and word.isdecimal() and len(word) < 10]
-    if len(numbers) != 2 or not 1 <= numbers[0] <= numbers[1] or numbers[1] < 2:
-        raise ArgumentTypeError(f"{text!r} is no fold I/K, as 1/5 is: from 1 to K, which is 2 or more")
-    return numbers[0], numbers[1]
-
-
 def interval(text: str) -> tuple[int, int]:
     """Return two steps, from `300:400`."""
     first, _, last = text.partition(":")
@@ -166,19 +157,27 @@ def one_of(*words: str) -> Callable[[str], str]:
     return check
 
 
+def fold(text: str) -> tuple[int, int]:
+    """Return the number of a fold from 1 on, and that of all folds, from `1/5`."""
+    fault = f"{text!r} is no fold I/K, as 1/5 is: from 1 to K, which is 2 or more"
+    return _one_of_all(text, fault, first=1, least=2)
+
+
 def rank(text: str) -> tuple[int, int]:
     """Return the number of a process from 0 on, and that of all processes, from `0/4`."""
-    one, _, ranks = text.partition("/")
-    numbers = [int(word) for word in (one, ranks) if word.isascii() and word.isdecimal() and len(word) < 10]
-    if len(numbers) != 2 or not 0 <= numbers[0] < numbers[1] or numbers[1] < 2:
-        raise ArgumentTypeError(f"{text!r} is no process R/N, as in 0/4: from 0 to N - 1, and N is 2 or more")
-    return numbers[0], numbers[1]
+    fault = f"{text!r} is no process R/N, as in 0/4: from 0 to N - 1, and N is 2 or more"
+    return _one_of_all(text, fault, first=0, least=2)
 
 
 def part(text: str) -> tuple[int, int]:
     """Return the number of a part from 1 on, and that of all parts, from `3/16`."""
-    one, _, all_parts = text.partition("/")
-    numbers = [int(word) for word in (one, all_parts) if word.isascii() and word.isdecimal() and len(word) < 10]
-    if len(numbers) != 2 or not 1 <= numbers[0] <= numbers[1]:
-        raise ArgumentTypeError(f"{text!r} is no part I/N, as in 3/16")
+    return _one_of_all(text, f"{text!r} is no part I/N, as in 3/16", first=1, least=1)
+
+
+def _one_of_all(text: str, fault: str, *, first: int, least: int) -> tuple[int, int]:
+    """Return the two numbers around a slash: one counted from `first` on, and how many there are, `least` or more."""
+    one, _, count = text.partition("/")
+    numbers = [int(word) for word in (one, count) if word.isascii() and word.isdecimal() and len(word) < 10]
+    if len(numbers) != 2 or not first <= numbers[0] < first + numbers[1] or numbers[1] < least:
+        raise ArgumentTypeError(fault)
     return numbers[0], numbers[1]

@@ -10,11 +10,10 @@ from functools import lru_cache
 from json import loads
 from typing import Any, Final, cast
 
-import numpy as np
-
 from runtime.dtypes import Array
 from runtime.errors import DataError, UsageError
 from runtime.extras import extra
+from runtime.rows.encoding.tokens import texts_by_row
 
 _BYTES: Final = "ByteLevel"
 """The type of the parts of a tokenizer that divides texts into bytes."""
@@ -65,10 +64,7 @@ def texts_of_tokens(numbers: Array, tokenizer: str) -> Array:
     outside = numbers[(numbers < 0) | (numbers > most)]
     if outside.size:
         raise DataError(f"the tokenizer has {most} subwords, and {outside[0]} is the number of none")
-    rows = numbers.reshape(-1, numbers.shape[-1]) if numbers.ndim else numbers.reshape(1, 1)
-    texts: Array = np.empty(len(rows), object)
-    texts[:] = [made.decode([number - 1 for number in row if number]) for row in rows.tolist()]
-    return texts.reshape(numbers.shape[:-1])
+    return texts_by_row(numbers, lambda row: made.decode([number - 1 for number in row]))
 
 
 @lru_cache(maxsize=8)

@@ -7,7 +7,7 @@ the vocabulary, 0 is padding. Hashed words need no vocabulary; two words may hav
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from unicodedata import category, normalize
 from zlib import crc32
@@ -59,9 +59,14 @@ def texts_again(numbers: Array, words: Sequence[str]) -> Array:
     outside = numbers[(numbers < 0) | (numbers > most)]
     if outside.size:
         raise ValueError(f"{outside[0]}")
+    return texts_by_row(numbers, lambda row: _text(row, words))
+
+
+def texts_by_row(numbers: Array, text: Callable[[list[int]], str]) -> Array:
+    """Return the texts that a function makes of rows of numbers without their zeros."""
     rows = numbers.reshape(-1, numbers.shape[-1]) if numbers.ndim else numbers.reshape(1, 1)
     texts: Array = np.empty(len(rows), object)
-    texts[:] = [_text([number for number in row if number], words) for row in rows.tolist()]
+    texts[:] = [text([number for number in row if number]) for row in rows.tolist()]
     return texts.reshape(numbers.shape[:-1])
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
-from compiler.frontends.arranged import Arranged, arranged, plain, pointwise
+from compiler.frontends.arranged import Arranged, arranged, like, plain, pointwise, single
 from compiler.frontends.elements import cast_to
 from compiler.frontends.extents import Extent
 from compiler.frontends.pieces import number_of
@@ -105,6 +105,16 @@ def common_dtype(*operands: Operand) -> str:
 
 
 _RANKS = ("bool", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64")
+
+
+def along_axis(function: Callable[..., Value]) -> Mapping:
+    """Return the mapping of a function of one tensor along an axis, which keeps its shape."""
+
+    def mapped(call: Call, x: Arranged, dim: int, *rest: Any, **more: Any) -> Arranged:
+        x, [place] = single(cast_to(x, call.dtype), [axis_of(dim, x.rank)])
+        return like(x, function(x.value, axis=place))
+
+    return mapped
 
 
 def on_plain(function: Callable[..., Value | Sequence[Value]]) -> Mapping:

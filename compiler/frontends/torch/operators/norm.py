@@ -9,28 +9,17 @@ from compiler.errors import CompileError
 from compiler.frontends.arranged import (
     Arranged,
     arranged,
-    like,
     ordered,
     permuted,
     plain,
     pointwise,
-    single,
     trailing,
     with_broadcast,
 )
 from compiler.frontends.channels import first, last
-from compiler.frontends.elements import cast_to
 from compiler.frontends.reductions import reduced
-from compiler.frontends.torch.operators.call import Call, Mapping, axis_of
+from compiler.frontends.torch.operators.call import Call, Mapping, along_axis
 from registry import Value, ops
-
-
-def _softmax(function: Any) -> Mapping:
-    def mapped(call: Call, x: Arranged, dim: int, *rest: Any, **more: Any) -> Arranged:
-        x, [place] = single(cast_to(x, call.dtype), [axis_of(dim, x.rank)])
-        return like(x, function(x.value, axis=place))
-
-    return mapped
 
 
 def _channel(call: Call, w: Arranged | None, x: Arranged, value: float) -> Value:
@@ -193,11 +182,11 @@ def _weight_norm(call: Call, v: Arranged, g: Arranged, dim: int = 0) -> Arranged
 
 
 OPERATORS: Final[dict[str, Mapping]] = {
-    "aten.softmax.int": _softmax(ops.softmax),
-    "aten._softmax.default": _softmax(ops.softmax),
-    "aten._safe_softmax.default": _softmax(ops.softmax),
-    "aten.log_softmax.int": _softmax(ops.log_softmax),
-    "aten._log_softmax.default": _softmax(ops.log_softmax),
+    "aten.softmax.int": along_axis(ops.softmax),
+    "aten._softmax.default": along_axis(ops.softmax),
+    "aten._safe_softmax.default": along_axis(ops.softmax),
+    "aten.log_softmax.int": along_axis(ops.log_softmax),
+    "aten._log_softmax.default": along_axis(ops.log_softmax),
     "aten._native_batch_norm_legit_functional.default": _batch_norm,
     "aten._native_batch_norm_legit.no_stats": _no_stats,
     "aten._native_batch_norm_legit_no_training.default": lambda call, x, s, b, m, v, momentum, epsilon: (

@@ -11,7 +11,7 @@ from compiler.frontends.elements import cast_to
 from compiler.frontends.extents import product
 from compiler.frontends.pieces import sliced
 from compiler.frontends.reductions import reduced
-from compiler.frontends.torch.operators.call import Call, Mapping, axis_of
+from compiler.frontends.torch.operators.call import Call, Mapping, along_axis, axis_of
 from registry import Value, ops
 
 
@@ -77,14 +77,6 @@ def _with_mean(function: Any) -> Mapping:
 
 def _nansum(call: Call, x: Arranged, dims: Any = None, keepdim: bool = False, **more: Any) -> Arranged:
     return _sum(call, pointwise(lambda v: ops.where(ops.isnan(v), 0.0, v), x), dims, keepdim)
-
-
-def _scan(function: Any) -> Mapping:
-    def mapped(call: Call, x: Arranged, dim: int, **more: Any) -> Arranged:
-        x, [place] = single(cast_to(x, call.dtype), [axis_of(dim, x.rank)])
-        return like(x, function(x.value, axis=place))
-
-    return mapped
 
 
 def _triangle(x: Arranged, dim: int) -> tuple[Arranged, int, Value, Value]:
@@ -176,8 +168,8 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.var_mean.correction": _with_mean(ops.variance),
     "aten.std_mean.correction": _with_mean(ops.standard_deviation),
     "aten.nansum.default": _nansum,
-    "aten.cumsum.default": _scan(ops.cumsum),
-    "aten.cumprod.default": _scan(ops.cumprod),
+    "aten.cumsum.default": along_axis(ops.cumsum),
+    "aten.cumprod.default": along_axis(ops.cumprod),
     "aten.cummax.default": _running(1.0),
     "aten.cummin.default": _running(-1.0),
     "aten.logcumsumexp.default": _running_logarithm,
