@@ -60,9 +60,8 @@ class Parameter(NamedTuple):
 def parameters_of(function: Function) -> list[Parameter]:
     """Return the feeds, then the fetches, with names of C that differ."""
     bound = function.bound
-    types = {tensor.name: type_of(tensor) for tensor in bound.block.tensors}
     given = [(name, feed.type, True) for name, feed in bound.feeds.items()]
-    given += [(fetch.name, types[fetch.tensor], False) for fetch in bound.block.fetches]
+    given += [(fetch.name, bound.types[fetch.tensor], False) for fetch in bound.block.fetches]
     found: list[Parameter] = []
     library = function.name.removesuffix(f"_{function.method}")  # a type of C
     for name, type, is_fed in given:

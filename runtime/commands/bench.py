@@ -9,7 +9,6 @@ from time import perf_counter
 from typing import Final, NamedTuple
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto import type_of
 from prograd_proto.printable import MAX_WORD_CHARACTERS, sentence
 from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.results import put_result
@@ -117,12 +116,11 @@ def _steps(way: Way, count: int) -> float:
 
 def _operations(bound: BoundEntry) -> dict[int, int]:
     """Return the number of operations of each op."""
-    types = {tensor.name: type_of(tensor) for tensor in bound.block.tensors}
     return {
         op.id: operations(
             op.type,
-            [types[name] if name else None for name in op.inputs],
-            [types[name] for name in op.outputs],
+            [bound.types[name] if name else None for name in op.inputs],
+            [bound.types[name] for name in op.outputs],
         )
         for op in bound.block.ops
         if op.type != "constant"

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from prograd_proto import TensorType, attributes_of, type_of
+from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from runtime.entries import BoundEntry
 from runtime.operators import CONTRACTS
@@ -40,9 +40,8 @@ def is_row_wise(bound: BoundEntry, fetched: Collection[str]) -> bool:
     block = bound.block
     if block.updates or bound.rows < 2:
         return False
-    types = {tensor.name: type_of(tensor) for tensor in block.tensors}
     fed = {p.tensor for p in block.parameters if p.WhichOneof("source") == "feed" and bound.feeds[p.feed].by_row}
-    known = _Known(bound.rows, types, fed, set(), set())
+    known = _Known(bound.rows, bound.types, fed, set(), set())
     for op in block.ops:
         _read(op, known)
     names = {fetch.tensor for fetch in block.fetches} | set(fetched)

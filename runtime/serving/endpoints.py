@@ -17,7 +17,7 @@ from math import prod
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from prograd_proto import TensorType, type_of
+from prograd_proto import TensorType
 from prograd_proto.dtypes import ITEM_BYTES
 from runtime.dtypes import Array, array_type
 from runtime.entries import BoundEntry
@@ -93,8 +93,7 @@ class Endpoints(Gate):
         del request
         bound = self._predictor.entry[0]
         feeds = {feed.name: _shown(feed.type, feed.by_row) for feed in bound.feeds.values()}
-        types = {tensor.name: type_of(tensor) for tensor in bound.block.tensors}
-        fetches = {f.name: _shown(types[f.tensor], f.name in bound.row_names) for f in bound.block.fetches}
+        fetches = {f.name: _shown(bound.types[f.tensor], f.name in bound.row_names) for f in bound.block.fetches}
         limits = {"body": self.limits.body, "seconds": self.limits.seconds, "together": self._predictor.together}
         columns = {} if self._raw is None else {"columns": self._raw.columns}
         decoded = {"decoded": self._decoding.columns} if self._decoding.columns else {}
@@ -260,8 +259,7 @@ def _headers(form: str, arrays: Mapping[str, Array]) -> dict[str, str]:
 
 def _row_bytes(bound: BoundEntry) -> int:
     """Return the bytes that an entry fetches for one row."""
-    types = {tensor.name: type_of(tensor) for tensor in bound.block.tensors}
-    fetched = [types[fetch.tensor] for fetch in bound.block.fetches if fetch.name in bound.row_names]
+    fetched = [bound.types[fetch.tensor] for fetch in bound.block.fetches if fetch.name in bound.row_names]
     return sum(prod(type.static_shape[1:]) * ITEM_BYTES[type.dtype] for type in fetched)
 
 
