@@ -28,7 +28,7 @@ from compiler.build.mixed import Mixed, with_mixed
 from compiler.build.opened import Opened, next_stream, opened, read_program, training_block
 from compiler.build.other_words import no_argument_of_program, no_attribute_of_program
 from compiler.build.quantized_training import Qat, with_qat
-from compiler.build.reports import Reports
+from compiler.build.reports import Reports, require_of
 from compiler.build.scopes import Scopes
 from compiler.build.setting_numbers import asked_interval, declared_setting, known_settings, require_number
 from compiler.build.state_table import StateTable
@@ -924,7 +924,4 @@ class Program:
         if not isinstance(value, Value):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
             raise OpError(f"{what}: {value!r} is not a tensor of a program")
         self._require_outside(what, "call it after the loop, with what its function returns")
-        if value.block.root is self._block and value.block is not self._block:
-            raise OpError(f"{what}: {value!r} exists only inside {value.block.what}; let its function return it")
-        if value.block is not self._block:
-            raise OpError(f"{what}: {value!r} belongs to another program; build both in one")
+        require_of(self._block, what, value)

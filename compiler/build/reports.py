@@ -90,10 +90,7 @@ class Reports:
             value, over = self._totalled(name, value), "last"
         if not isinstance(value, Value):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
             raise OpError(f"{what}: {value!r} is neither a tensor of a program nor a metric")
-        if value.block.root is self._block and value.block is not self._block:
-            raise OpError(f"{value!r} exists only inside {value.block.what}; let its function return it")
-        if value.block is not self._block:
-            raise OpError(f"{what}: {value!r} belongs to another program; build both in one")
+        require_of(self._block, what, value)
         return value, over_number(what, over)
 
     def _totalled(self, name: str, metric: Metric) -> Value:
@@ -110,3 +107,11 @@ def _over_all(value: Value | Metric) -> Value | Metric:
     """Return a weighted mean as the metric over all its terms; anything else as it is."""
     weight = weight_of(value) if isinstance(value, Value) and value.rank == 0 else None
     return value if weight is None or isinstance(value, Metric) else weighted_mean(value, weight)
+
+
+def require_of(block: Block, what: str, value: Value) -> None:
+    """Raise OpError for a tensor of another program, or of a block inside an op."""
+    if value.block.root is block and value.block is not block:
+        raise OpError(f"{what}: {value!r} exists only inside {value.block.what}; let its function return it")
+    if value.block is not block:
+        raise OpError(f"{what}: {value!r} belongs to another program; build both in one")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -161,18 +161,19 @@ def _conv_out(call: Call, *bias: str) -> Tensor:
 
 def with_bias(call: Call) -> Tensor | str | None:
     """Return a convolution or a product of a matrix to which a vector of channels is added, as one node."""
-    for number in (0, 1):
-        made, other = call.made_by(number, "conv2d", "matmul"), call.operands[1 - number]
-        fits = (
-            made is not None
-            and other is not None
-            and other.rank == 1
-            and made.types[0] == call.type
-            and len(call.walk.readers[call.inputs[number]]) == 1
-        )
-        if fits and made is not None:
-            return _conv_out(made, call.plain(1 - number)) if made.op_type == "conv2d" else _gemm(call, made, number)
+    for made, number in with_vectors(call, "conv2d", "matmul"):
+        return _conv_out(made, call.plain(1 - number)) if made.op_type == "conv2d" else _gemm(call, made, number)
     return None
+
+
+def with_vectors(call: Call, *op_types: str) -> Iterator[tuple[Call, int]]:
+    """Yield each operand that such an op made for this op alone, where the other operand is a vector of channels."""
+    for number in (0, 1):
+        made, other = call.made_by(number, *op_types), call.operands[1 - number]
+        if made is None or other is None or other.rank != 1 or made.types[0] != call.type:
+            continue
+        if len(call.walk.readers[call.inputs[number]]) == 1:
+            yield made, number
 
 
 def _gemm(call: Call, made: Call, number: int) -> str | None:

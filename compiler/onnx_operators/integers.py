@@ -21,7 +21,7 @@ from compiler.frontends.extents import ONE, Extent, product
 from compiler.frontends.onnx.known.constants import Constant
 from compiler.frontends.onnx.node import Mapping, Node, cast
 from compiler.frontends.reductions import reduced
-from compiler.onnx_operators.conv import FILTER, IMAGE, integer_convolution, window_of, window_out
+from compiler.onnx_operators.conv import FILTER, IMAGE, integer_convolution, window_of, window_out, with_vectors
 from compiler.onnx_operators.linalg import integer_product
 from prograd_proto.result_types.integers import MAX_DEPTH
 from registry import Value, ops
@@ -349,12 +349,8 @@ def scaled_product(call: Call, *bias: str) -> Tensor | None:
 
 def scaled_with_bias(call: Call) -> Tensor | None:
     """Return a convolution between pairs of quantisation to which a vector of channels is added, as one node."""
-    for number in (0, 1):
-        made, other = call.made_by(number, "mul"), call.operands[1 - number]
-        fits = made is not None and other is not None and other.rank == 1 and made.types[0] == call.type
-        if made is not None and fits and len(call.walk.readers[call.inputs[number]]) == 1 and _sums_of(made):
-            return scaled_product(made, vector_of(call, 1 - number))
-    return None
+    sums = ((made, number) for made, number in with_vectors(call, "mul") if _sums_of(made))
+    return next((scaled_product(made, vector_of(call, 1 - number)) for made, number in sums), None)
 
 
 def _codes_of(sums: Call) -> Call | None:

@@ -22,7 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from compiler.frontends.onnx.inside import all_nodes, graphs_of
-from compiler.onnx_operators.flow.invariants import aliases
+from compiler.onnx_operators.flow.invariants import aliases, origin_of
 
 SLOTS: Final = {
     "Conv": (1, 2), "ConvTranspose": (1, 2), "DeformConv": (1, 3), "Gemm": (0, 1, 2), "MatMul": (0, 1),
@@ -150,7 +150,7 @@ class Roles:
         """Return the names of tensors that depend on stored ones alone."""
         made = {"", *self.stored}
         for node in nodes:
-            if all(self._outside(name) in made for name in node.input):
+            if all(origin_of(name, self.aliases) in made for name in node.input):
                 made.update(node.output)
         return made
 
@@ -182,19 +182,11 @@ class Roles:
     def _origin(self, name: str) -> str:
         """Return the name of the stored tensor, or of the Constant, behind operators that only rearrange."""
         for _ in range(MAX_REARRANGED):
-            name = self._outside(name)
+            name = origin_of(name, self.aliases)
             maker = self.makers.get(name)
             if maker is None or maker.op_type not in THROUGH or maker.op_type == "Concat" or not maker.input:
                 return name
             name = maker.input[0]
-        return name
-
-    def _outside(self, name: str) -> str:
-        """Return the name that a value has outside of the loops that carry it unchanged."""
-        seen = set[str]()
-        while name in self.aliases and name not in seen:
-            seen.add(name)
-            name = self.aliases[name]
         return name
 
     def _elements(self, name: str) -> Any:
@@ -230,7 +222,7 @@ class Roles:
         """Mark the stored tensors behind an operand as parameters, and Constant nodes if `constants` is true."""
         todo = [name]
         while todo:
-            name = self._outside(todo.pop())
+            name = origin_of(todo.pop(), self.aliases)
             if not name or (name, constants) in self._seen:
                 continue
             self._seen.add((name, constants))

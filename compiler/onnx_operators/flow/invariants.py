@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -16,16 +16,17 @@ def unchanged(operator: str, body: Any, count: int) -> list[int]:
     """Return the numbers of those of `count` carried values that a body returns unchanged."""
     _, read, made = FIRST[operator]
     sources = {node.output[0]: node.input[0] for node in body.node if node.op_type == "Identity"}
-
-    def origin(name: str) -> str:
-        seen = set[str]()
-        while name in sources and name not in seen:
-            seen.add(name)
-            name = sources[name]
-        return name
-
     pairs = zip(body.input[read : read + count], body.output[made : made + count], strict=False)
-    return [number for number, (x, y) in enumerate(pairs) if origin(y.name) == x.name]
+    return [number for number, (x, y) in enumerate(pairs) if origin_of(y.name, sources) == x.name]
+
+
+def origin_of(name: str, sources: Mapping[str, str]) -> str:
+    """Return the name that has no source, to which a name leads by its source, the source of that, and so on."""
+    seen = set[str]()
+    while name in sources and name not in seen:
+        seen.add(name)
+        name = sources[name]
+    return name
 
 
 def aliases(node: Any) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from prograd_proto import TensorType
-from runtime.engines.reference.kernels.index import count_up
+from runtime.engines.reference.kernels.index import check_range, count_up
 from runtime.engines.reference.kernels.windows import small_buffers
 from runtime.errors import ExecutionError, OutOfRange
 from runtime.kernel import Array, kernel
@@ -161,12 +161,7 @@ def fill_lengths(out: Array, lengths: Array | None, limit: int, what: str) -> No
 
 def check_classes(classes: Array, blank: int, count: int, beyond: Array, hits: Array) -> None:
     """Raise OutOfRange unless every label is a class other than the blank."""
-    if not classes.size:
-        return
-    low, high = int(classes.min()), int(classes.max())
-    if low < 0 or high >= count:
-        wrong = low if low < 0 else high
-        raise OutOfRange(f"label {wrong} is out of range: there are {count} classes, from 0", wrong)
+    check_range(classes, count, "label", "classes")
     np.equal(classes, blank, hits)
     np.greater(hits, beyond, hits)
     if hits[:, 1::2].any():

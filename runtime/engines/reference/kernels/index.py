@@ -71,14 +71,14 @@ def one_hot(indices: Array, *, depth: int, dtype: DTypeName, out: Array, scratch
     out.reshape(-1)[places] = 1
 
 
-def check_range(indices: Array, size: int) -> None:
-    """Raise OutOfRange unless every index is in 0 ... size - 1."""
+def check_range(indices: Array, size: int, what: str = "index", of: str = "places") -> None:
+    """Raise OutOfRange unless every index is in 0 ... size - 1; `what` and `of` are the words of the sentence."""
     if not indices.size:
         return
     low, high = int(indices.min()), int(indices.max())
     if low < 0 or high >= size:
         wrong = low if low < 0 else high
-        raise OutOfRange(f"index {wrong} is out of range: there are {size} places, from 0", wrong)
+        raise OutOfRange(f"{what} {wrong} is out of range: there are {size} {of}, from 0", wrong)
 
 
 def count_up(out: Array, step: int) -> None:

@@ -11,10 +11,9 @@ import numpy as np
 from prograd_proto import TensorType
 from runtime.engines.reference.kernels.activation import log1p_of_exp
 from runtime.engines.reference.kernels.chunks import blocks, vectors
-from runtime.engines.reference.kernels.index import count_up
+from runtime.engines.reference.kernels.index import check_range, count_up
 from runtime.engines.reference.kernels.linalg import as_matrix
 from runtime.engines.reference.kernels.windows import chunks, images_at_once
-from runtime.errors import OutOfRange
 from runtime.kernel import Array, kernel
 from runtime.row_rules import Operands, each_operand
 
@@ -34,7 +33,7 @@ def loss_rows(operands: Operands, result: tuple[int, ...], attributes: Mapping[s
 def softmax_cross_entropy(logits: Array, labels: Array, *, reduction: str, out: Array, scratch: list[Array]) -> None:
     x, labels = as_matrix(logits), labels.reshape(-1)
     shifted, picked, loss, places = scratch
-    check_labels(labels, x.shape[1])
+    check_range(labels, x.shape[1], "label", "classes")
     for rows in chunks(len(x), len(shifted)):
         count = len(x[rows])
         take_losses(x[rows], labels[rows], loss[rows], shifted[:count], picked[:count], places[:count])
@@ -127,13 +126,3 @@ def reduce_to(out: Array, loss: Array, reduction: str) -> None:
     np.add.reduce(loss, out=out)
     if reduction == "mean":
         np.divide(out, loss.size, out)
-
-
-def check_labels(labels: Array, classes: int) -> None:
-    """Raise OutOfRange unless every label is in 0 ... classes - 1."""
-    if not labels.size:
-        return
-    low, high = int(labels.min()), int(labels.max())
-    if low < 0 or high >= classes:
-        wrong = low if low < 0 else high
-        raise OutOfRange(f"label {wrong} is out of range: there are {classes} classes, from 0", wrong)
