@@ -26,7 +26,7 @@ from runtime.commands.sweeps.seeds import groups_of, seed_table, spread
 from runtime.commands.sweeps.table import as_json, in_order, judged_by, metrics_of, table
 from runtime.commands.verbs.sweeping import SWEEP
 from runtime.errors import UsageError
-from runtime.files.output import require_form, unwritable
+from runtime.files.output import require_form, writing
 from runtime.runs.interrupts import Interrupted
 from runtime.runs.settings import checked_setting
 
@@ -182,7 +182,9 @@ def _run(
             done.append(outcome)
             line = json.dumps(as_json(outcome))
             if file is not None and path is not None:
-                _write(file, path, line)
+                with writing(path):
+                    file.write(line + "\n")
+                    file.flush()
             if options.json:
                 put(line)
             if outcome.error:
@@ -219,15 +221,5 @@ def _domains(options: argparse.Namespace, program: pb.ProgramDesc) -> dict[str, 
 
 
 def _opened(path: Path) -> TextIO:
-    try:
+    with writing(path):
         return open_lines(path, append=False)
-    except OSError as error:
-        raise unwritable(path, error) from None
-
-
-def _write(file: TextIO, path: Path, line: str) -> None:
-    try:
-        file.write(line + "\n")
-        file.flush()
-    except OSError as error:
-        raise unwritable(path, error) from None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -37,10 +38,17 @@ def require_form(path: str | os.PathLike[str], suffix: str, what: str) -> None:
 def make_folder(path: str | os.PathLike[str]) -> None:
     """Create a folder and its missing parents so that they survive a power cut; raise errors as `write_output` does."""
     missing = [folder for folder in (Path(path), *Path(path).parents) if not os.path.lexists(folder)]
-    try:
+    with writing(path):
         for folder in reversed(missing):
             folder.mkdir(exist_ok=True)
             sync_folder(os.fspath(folder.parent))
+
+
+@contextmanager
+def writing(path: str | os.PathLike[str]) -> Generator[None]:
+    """Raise the error that `unwritable` returns for an OSError in this context."""
+    try:
+        yield
     except OSError as error:
         raise unwritable(path, error) from None
 

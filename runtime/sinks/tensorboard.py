@@ -15,7 +15,7 @@ from typing import Any, Final
 from prograd_proto.wording import as_asked
 from runtime.errors import UsageError
 from runtime.extras import extra
-from runtime.files.output import unwritable
+from runtime.files.output import writing
 from runtime.runs.events import CheckpointWritten, Event
 from runtime.sinks.sink import About, tagged
 
@@ -42,13 +42,11 @@ class TensorBoardFolder:
         if old and not done and not force:
             how = as_asked("--force", "force=True")
             raise UsageError(f"{self._folder}: the folder has events of another run; {how} removes them")
-        try:
+        with writing(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
             for path in old if not done else ():
                 path.unlink()
             self._file = self._records.RecordWriter(str(self._folder / f"events.out.tfevents.{time():.6f}.prograd"))
-        except OSError as error:
-            raise unwritable(self._folder, error) from None
         self._write(file_version="brain.Event:2")
         if done:
             self._write(step=done + 1, session_log=self._events.SessionLog(status=self._events.SessionLog.START))
@@ -82,7 +80,5 @@ class TensorBoardFolder:
         )
 
     def _write(self, **fields: Any) -> None:
-        try:
+        with writing(self._folder):
             self._file.write(self._events.Event(wall_time=time(), **fields).SerializeToString())
-        except OSError as error:
-            raise unwritable(self._folder, error) from None

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 from prograd_proto.atomic import sync_folder
 from runtime.errors import UsageError
-from runtime.files.output import unwritable, write_output
+from runtime.files.output import unwritable, write_output, writing
 from runtime.runs.events import CheckpointWritten, EvaluationEnd, Event
 from runtime.runs.position import Position
 from runtime.runs.shown.progress import json_event, key_of
@@ -63,14 +63,11 @@ class MetricsFile:
         if not os.path.lexists(self._path):
             self.open()
             return
-        try:
-            with self._path.open("r+b") as file:
-                end = self._end(file, position, first)
-                if end < file.seek(0, os.SEEK_END):
-                    file.truncate(end)
-                    os.fsync(file.fileno())
-        except OSError as error:
-            raise unwritable(self._path, error) from None
+        with writing(self._path), self._path.open("r+b") as file:
+            end = self._end(file, position, first)
+            if end < file.seek(0, os.SEEK_END):
+                file.truncate(end)
+                os.fsync(file.fileno())
         self._append()
 
     def write(self, event: Event, more: Iterable[Mapping[str, object]] = ()) -> None:
@@ -78,22 +75,18 @@ class MetricsFile:
         assert self._file is not None, "it was opened"
         if isinstance(event, CheckpointWritten):
             return
-        try:
+        with writing(self._path):
             self._file.write(self._line(event).encode())
             for values in () if self._csv else more:
                 self._file.write(_json_line(values).encode())
-        except OSError as error:
-            raise unwritable(self._path, error) from None
 
     def sync(self) -> None:
         """Flush all appended lines to the disk."""
         if self._file is None:
             return
-        try:
+        with writing(self._path):
             self._file.flush()
             os.fsync(self._file.fileno())
-        except OSError as error:
-            raise unwritable(self._path, error) from None
 
     def close(self) -> None:
         """Flush everything to the disk, and close the file for good."""
@@ -118,10 +111,8 @@ class MetricsFile:
             raise unwritable(self._path, error) from None
 
     def _append(self) -> None:
-        try:
+        with writing(self._path):
             self._file = self._path.open("ab")
-        except OSError as error:
-            raise unwritable(self._path, error) from None
 
     def _header(self) -> str:
         return _csv_line(self._columns) if self._csv else ""

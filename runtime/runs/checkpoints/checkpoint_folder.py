@@ -19,7 +19,7 @@ from prograd_proto.atomic import TEMPORARY_FILES
 from prograd_proto.spelling import closest
 from prograd_proto.wording import as_asked
 from runtime.errors import Damaged, DataError, UsageError
-from runtime.files.output import make_folder, unwritable
+from runtime.files.output import make_folder, writing
 from runtime.runs.checkpoints.checkpoint import Checkpoint, read_checkpoint, read_description, write_checkpoint
 from runtime.runs.checkpoints.folder_lock import FolderLock
 from runtime.runs.position import Position
@@ -164,7 +164,7 @@ class CheckpointFolder:
 
     def _clear(self, later: list[Path], damaged: list[Path]) -> None:
         """Remove whole later checkpoints, rename damaged ones, and remove the temporary files of killed processes."""
-        try:
+        with writing(self.path):
             for file in later:
                 if file in damaged:
                     _set_aside(file)
@@ -175,8 +175,6 @@ class CheckpointFolder:
                 if found and _is_left(self.path / name, int(found[1])):
                     with suppress(OSError):
                         os.unlink(self.path / name)
-        except OSError as error:
-            raise unwritable(self.path, error) from None
 
 
 def _is_of(file: Path, program_sha256: str) -> bool:
@@ -192,10 +190,8 @@ def _set_aside(file: Path) -> None:
     while os.path.lexists(aside):
         number += 1
         aside = file.with_name(f"{file.name}.damaged-{number}")
-    try:
+    with writing(file):
         os.rename(file, aside)
-    except OSError as error:
-        raise unwritable(file, error) from None
     _log.warning("%s: this checkpoint is damaged, and is now %s", file, aside.name)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from runtime.errors import UsageError
-from runtime.files.output import unwritable
+from runtime.files.output import writing
 
 NAME: Final = ".prograd-lock"
 
@@ -40,10 +40,8 @@ class FolderLock:
         with _guard:
             if self._folder in _ours:
                 raise UsageError(f"{folder}: another run of this process writes checkpoints here; name another folder")
-            try:
+            with writing(folder):
                 self._descriptor = self._locked(folder)
-            except OSError as error:
-                raise unwritable(folder, error) from None
             _ours.add(self._folder)
 
     def release(self) -> None:
