@@ -68,12 +68,11 @@ class Predictions:
         rows = self._raw[entry]
         if raw is None and not rows.is_raw(x):
             return None
-        from runtime.rows.encoding.scores import Unanswered  # as above
+        from runtime.rows.encoding.scores import warn_of_unanswered  # as above
 
         arrays = self(entry, rows.encoded(x))
-        values, unanswered = rows.values(arrays), Unanswered()
-        if unanswered.add(values):
-            unanswered.warn()
+        values = rows.values(arrays)
+        warn_of_unanswered(values)
         return arrays | values
 
     def of_named(self, entry: str, name: str | os.PathLike[str]) -> dict[str, Array]:
@@ -81,16 +80,15 @@ class Predictions:
 
         Images have the names of their files as `id`.
         """
-        from runtime.rows.encoding.scores import Unanswered  # few predictions are of files
+        from runtime.rows.encoding.scores import warn_of_unanswered  # few predictions are of files
         from runtime.runs.raw.answers import values_by_name
         from runtime.runs.raw.named_rows import named_rows
 
         found = named_rows(self._session, entry, name)
         arrays = run_over(self._session, entry, found.rows).arrays
         warn_if_untrained(self._session, entry)
-        values, unanswered = values_by_name(found.answers, arrays), Unanswered()
-        if unanswered.add(values):
-            unanswered.warn()
+        values = values_by_name(found.answers, arrays)
+        warn_of_unanswered(values)
         return ({} if found.names is None else {"id": found.names}) | arrays | values
 
     def _may_be_raw(self, x: object) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from subjects.commands import ended
 
 import prograd
 from compiler.__main__ import main as compiler
@@ -160,11 +161,7 @@ def test_a_mistake_while_loading(options: dict[str, Any], sentence: str, folder:
 @pytest.mark.parametrize(("command", "code", "sentence"), COMMANDS)
 def test_a_mistake_on_the_command_line(command: str, code: int, sentence: str | None, folder: Path, capsys):
     name, *words = command.split()
-    try:
-        found = {"runtime": runtime, "compiler": compiler}[name](words)
-    except SystemExit as stop:
-        found = int(stop.code or 0)
-    out, err = capsys.readouterr()
+    found, out, err = ended(capsys, {"runtime": runtime, "compiler": compiler}[name], *words)
     assert (found, out) == (code, "")
     assert err.startswith(f"{name}: ")
     assert err.count("\n") == 1

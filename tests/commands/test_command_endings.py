@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
+from subjects.commands import ended
 from subjects.small_programs import arrays, linear, rich, save
 
 from runtime.__main__ import main
@@ -21,11 +22,7 @@ from runtime.runs.interrupts import Interrupted
 
 def run(capsys, *arguments) -> tuple[int, str, str]:
     """The exit code, stdout and stderr."""
-    try:
-        code = main([str(argument) for argument in arguments])
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    return code, *capsys.readouterr()
+    return ended(capsys, main, *arguments)
 
 
 def state_hash(out: str) -> str:

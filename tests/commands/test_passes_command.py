@@ -3,21 +3,16 @@
 import json
 
 import pytest
+from subjects.commands import run_compiler
 
 from compiler import Program, global_norm, momentum, ops
-from compiler.__main__ import main
 from compiler.passes.pipeline import PASSES
 from compiler.planning.pipeline import PLANNING
 from runtime.codegen.lowering.passes.pipeline import PASSES as LOWERING
 
 
-def run(capsys, *arguments: object) -> tuple[int, str, str]:
-    code = main([str(argument) for argument in arguments])
-    return code, *capsys.readouterr()
-
-
 def test_a_table_is_printed_in_order_with_every_reason_on_a_line_of_its_own(capsys):
-    code, out, _ = run(capsys, "passes", "compile")
+    code, out, _ = run_compiler(capsys, "passes", "compile")
     lines = out.splitlines()
     heads = [line for line in lines if line[:2].strip().isdigit()]
     assert (code, lines[0]) == (0, f"compiler compile: {len(PASSES.names)} passes, in order")
@@ -30,7 +25,7 @@ def test_a_table_is_printed_in_order_with_every_reason_on_a_line_of_its_own(caps
 
 
 def test_the_passes_of_lowering_are_printed_with_the_steps_that_they_apply_to(capsys):
-    code, out, _ = run(capsys, "passes", "native")
+    code, out, _ = run_compiler(capsys, "passes", "native")
     lines = out.splitlines()
     heads = [line for line in lines if line[:2].strip().isdigit()]
     assert (code, lines[0]) == (0, f"lowering by the native engine: {len(LOWERING.passes)} passes, in order")
@@ -41,16 +36,16 @@ def test_the_passes_of_lowering_are_printed_with_the_steps_that_they_apply_to(ca
 
 
 def test_all_tables_are_printed_unless_one_is_named(capsys):
-    _, compiles, _ = run(capsys, "passes", "compile")
-    _, plans, _ = run(capsys, "passes", "plan")
-    _, lowers, _ = run(capsys, "passes", "native")
-    _, together, _ = run(capsys, "passes")
+    _, compiles, _ = run_compiler(capsys, "passes", "compile")
+    _, plans, _ = run_compiler(capsys, "passes", "plan")
+    _, lowers, _ = run_compiler(capsys, "passes", "native")
+    _, together, _ = run_compiler(capsys, "passes")
     assert together == f"{compiles}\n{plans}\n{lowers}"
     assert "   given         inference forms, nothing dead, with codes, rounded, bound, " in plans
 
 
 def test_a_program_reads_the_same_as_json(capsys):
-    _, out, _ = run(capsys, "passes", "--json")
+    _, out, _ = run_compiler(capsys, "passes", "--json")
     tables = json.loads(out)
     assert {name: [each["name"] for each in table["passes"]] for name, table in tables.items()} == {
         "compile": PASSES.names,
@@ -69,7 +64,7 @@ def test_a_program_reads_the_same_as_json(capsys):
 
 
 def test_another_table_is_refused_in_a_sentence(capsys):
-    assert run(capsys, "passes", "pan") == (
+    assert run_compiler(capsys, "passes", "pan") == (
         2,
         "",
         "compiler: there is no table of passes 'pan'; did you mean 'plan'?; there are compile, plan, native\n",
@@ -90,7 +85,7 @@ def program(tmp_path_factory: pytest.TempPathFactory):
 
 
 def dumped(capsys, program, *arguments: object) -> str:
-    code, out, err = run(capsys, "plan", program, *arguments)
+    code, out, err = run_compiler(capsys, "plan", program, *arguments)
     assert (code, err) == (0, "")
     assert out.startswith("program ")
     return out
@@ -109,7 +104,7 @@ def test_plan_prints_the_program_after_each_of_its_passes(capsys, program):
 
 def test_plan_prints_the_program_after_the_passes_of_compile_when_these_run_anew(capsys, program):
     assert dumped(capsys, program, "--threads", 2, "--dump-after", "order_ops")
-    assert run(capsys, "plan", program, "--dump-after", "order_ops") == (
+    assert run_compiler(capsys, "plan", program, "--dump-after", "order_ops") == (
         2,
         "",
         "compiler: --dump-after order_ops: no such pass runs; those that do are plan_memory\n",

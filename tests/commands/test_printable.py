@@ -6,10 +6,10 @@ import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from subjects.commands import ended
 from subjects.small_programs import linear, rich, save
 
 from compiler import Program, ops, sgd
@@ -44,15 +44,6 @@ def acts(text: str) -> set[str]:
     from unicodedata import category
 
     return {c for c in text if c != "\n" and category(c) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")}
-
-
-def run(capsys: pytest.CaptureFixture[str], command: Callable[..., int], *arguments: object) -> tuple[int, str, str]:
-    """The exit code, stdout and stderr."""
-    try:
-        code = command([str(argument) for argument in arguments])
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    return code, *capsys.readouterr()
 
 
 @pytest.mark.parametrize("text", ATTACKS.values(), ids=ATTACKS)
@@ -119,7 +110,7 @@ def test_no_verb_prints_a_hostile_name_as_it_stands(tmp_path: Path, capsys, verb
     text = "".join(ATTACKS.values())
     hostile(save(rich(), tmp_path, epochs=1), text)
     command, name, *more = verb
-    code, out, err = run(capsys, command, name, tmp_path / "p.pb", *more)
+    code, out, err = ended(capsys, command, name, tmp_path / "p.pb", *more)
     assert code == 0
     assert not acts(out + err)
     assert sum(line.startswith("OK ") for line in out.splitlines()) == (name != "show")
@@ -129,7 +120,7 @@ def test_a_difference_is_told_without_what_is_hostile(tmp_path: Path, capsys):
     old = save(rich(), tmp_path)
     new = save(rich(), tmp_path, name="q.pb")
     hostile(new, "".join(ATTACKS.values()))
-    code, out, err = run(capsys, compiler, "diff", old, new)
+    code, out, err = ended(capsys, compiler, "diff", old, new)
     assert (code, acts(out + err)) == (1, set())
 
 
@@ -139,7 +130,7 @@ def test_a_refusal_is_one_short_line_whatever_the_file_says(tmp_path: Path, caps
     next(op for op in block.ops if op.inputs).inputs[0] = "y\nOK" * 1000
     save_file(program, tmp_path / "p.pb", force=True)
     for command, verb in ((runtime, "check"), (runtime, "execute"), (compiler, "check"), (compiler, "compile")):
-        code, out, err = run(capsys, command, verb, tmp_path / "p.pb")
+        code, out, err = ended(capsys, command, verb, tmp_path / "p.pb")
         assert (code, out) == (3, "")
         assert err.count("\n") == 1
         assert len(err) <= MAX_SENTENCE_CHARACTERS + len("compiler: \n")
@@ -152,7 +143,7 @@ def test_an_entry_forges_no_field(tmp_path: Path, capsys):
     next(entry for entry in program.entries if entry.name == "train").name = forged
     program.run.entry = forged
     save_file(program, tmp_path / "p.pb", force=True)
-    _, out, _ = run(capsys, runtime, "execute", tmp_path / "p.pb", "-q")
+    _, out, _ = ended(capsys, runtime, "execute", tmp_path / "p.pb", "-q")
     fields = [field.partition("=")[0] for field in out.split()]
     assert fields.count("state_sha256") == 1
 
@@ -169,7 +160,7 @@ def test_a_metric_has_no_name_of_the_result_lines_own(tmp_path: Path, capsys, mo
     monkeypatch.chdir(tmp_path)
     feed = ["--feed", "x=[[1, 2, 3], [4, 5, 6]]"]
     for file in ("m.csv", "m.jsonl"):
-        code, out, _ = run(capsys, runtime, "execute", "p.pb", "-q", *feed, "--metrics", file)
+        code, out, _ = ended(capsys, runtime, "execute", "p.pb", "-q", *feed, "--metrics", file)
         assert code == 0
         assert [field.partition("=")[0] for field in out.split()].count("state_sha256") == 1
     rows = list(csv.reader(io.StringIO(Path("m.csv").read_text())))
@@ -182,7 +173,7 @@ def test_pictures_hold_nothing_that_is_a_mark_or_a_control(tmp_path: Path, capsy
     text = "<script>alert(1)</script>\"'&]]>" + "".join(ATTACKS.values())
     hostile(save(rich(), tmp_path), text)
     names = tmp_path / "m.svg", tmp_path / "m.html"
-    assert run(capsys, compiler, "show", tmp_path / "p.pb", "--svg", names[0], "--html", names[1])[0] == 0
+    assert ended(capsys, compiler, "show", tmp_path / "p.pb", "--svg", names[0], "--html", names[1])[0] == 0
     ElementTree.parse(names[0])
     for name in names:
         assert "<script" not in name.read_text()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from subjects.commands import ended
 from subjects.small_programs import linear, save
 
 import prograd
@@ -32,11 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def asked(capsys: pytest.CaptureFixture[str], command: str) -> tuple[int, str, str]:
     name, *words = command.split()
-    try:
-        code = MAINS[name](words)
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    return code, *capsys.readouterr()
+    return ended(capsys, MAINS[name], *words)
 
 
 # fmt: off

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from subjects.commands import ended
 
 from compiler.__main__ import main as compiler
 from compiler.commands.verbs.command import COMMAND as COMPILER
@@ -19,12 +20,7 @@ COMMANDS = ("runtime", "compiler", "prograd")
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    try:
-        code = main(list(arguments))
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    out, err = capsys.readouterr()
-    return code, out, err
+    return ended(capsys, main, *arguments)
 
 
 def test_it_has_the_verbs_of_both_commands():

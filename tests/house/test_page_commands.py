@@ -69,12 +69,6 @@ def test_every_page_with_commands_has_a_test_that_runs_them():
     assert with_commands == set(RUN_BY)
 
 
-@pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def do(command: str) -> None:
     name, *arguments = shlex.split(command, comments=True)
     assert MAINS[name](arguments) == 0, command

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
-from subjects.commands import fields, told
+from subjects.commands import ended, fields, told
 from subjects.small_programs import arrays, rich, save
 from subjects.spilling import spilled
 
@@ -41,8 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
     """The exit code, stdout and stderr."""
-    code = main([str(argument) for argument in arguments])
-    return code, *capsys.readouterr()
+    return ended(capsys, main, *arguments)
 
 
 def plan_of(path: str, entry: str) -> pb.MemoryPlan:

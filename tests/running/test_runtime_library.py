@@ -197,7 +197,7 @@ def test_a_finite_number_of_a_list_does_not_become_infinite(dtype: str, held: li
     program.outputs(same=ops.cast(program.input("x", dtype, ("batch",)), dtype="float64"))
     run = runtime.Run(program.compile(batch=2).desc)
     np.testing.assert_allclose(run.predict(held)["same"], held, rtol=1e-2)
-    found = text(runtime.DataError, lambda: run.predict([beyond]))
+    found = told(runtime.DataError, lambda: run.predict([beyond]))
     assert found == f"the number {beyond} is too large or too small for {dtype}"
 
 

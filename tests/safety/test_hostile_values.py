@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from subjects.commands import ended
 from subjects.small_programs import arrays, linear, save
 
 from compiler import Program, constant, ops, sgd
@@ -26,20 +27,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(capsys, command, *arguments) -> tuple[int, str, str]:
-    try:
-        code = command([str(argument) for argument in arguments])
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    return code, *capsys.readouterr()
-
-
 @pytest.mark.parametrize("epochs", [(1 << 63) - 1, 1 << 61])
 def test_more_steps_than_a_counter_counts_are_refused(folder, capsys, epochs):
     program = load("p.pb")
     program.run.epochs = epochs
     save_file(program, "p.pb", force=True)
-    code, out, err = run(capsys, runtime, "execute", "p.pb", "-q", "--max-time", "100")
+    code, out, err = ended(capsys, runtime, "execute", "p.pb", "-q", "--max-time", "100")
     assert (code, out) == (2, "")
     assert err == f"runtime: {epochs} epochs of 7 steps are more steps than 64 bits count\n"
 
@@ -60,27 +53,27 @@ def test_an_integer_state_is_filled_with_integers(folder, capsys, value, made):
     attribute = next(a for a in state.op.attributes if a.name == "value")
     attribute.float_value = value
     save_file(desc, "full.pb")
-    code, out, err = run(capsys, runtime, "execute", "full.pb", "-q", "--feed", "x=[1, 2]")
+    code, out, err = ended(capsys, runtime, "execute", "full.pb", "-q", "--feed", "x=[1, 2]")
     assert (code, out) == (3, "")
     assert err.endswith(f"): the value {made} is no int64\n")
 
 
 @pytest.mark.parametrize("option", ["--steps", "--epochs", "--seed", "--every", "--keep", "--threads"])
 def test_a_number_of_24_digits_is_a_matter_of_usage(folder, capsys, option):
-    assert run(capsys, runtime, "execute", "p.pb", option, "1" * 24)[0] == 2
+    assert ended(capsys, runtime, "execute", "p.pb", option, "1" * 24)[0] == 2
 
 
 @pytest.mark.parametrize("option", ["--save", "--metrics", "--trace", "--checkpoint"])
 def test_a_name_of_300_letters_is_a_matter_of_data(folder, capsys, option):
     name = "x" * 296 + ".csv"
-    code, out, err = run(capsys, runtime, "execute", "p.pb", "-q", option, name)
+    code, out, err = ended(capsys, runtime, "execute", "p.pb", "-q", option, name)
     assert (code, out) == (4, "")
     assert err.lower().endswith("file name too long\n")
     assert len(err.splitlines()) == 1
 
 
 def test_json_that_is_nested_a_thousand_deep_is_no_feed(folder, capsys):
-    code, _, err = run(capsys, runtime, *PREDICT, "--feed", "x=" + "[" * 5000)
+    code, _, err = ended(capsys, runtime, *PREDICT, "--feed", "x=" + "[" * 5000)
     assert code == 2
     assert err.endswith(": this is neither @file.npy nor a JSON value\n")
     assert len(err) < 420
@@ -112,7 +105,7 @@ def corrupt() -> bytes:
 @pytest.mark.parametrize("make", [encrypted, corrupt], ids=["encrypted", "corrupt LZMA"])
 def test_an_archive_that_cannot_be_unpacked_is_a_matter_of_data(folder, capsys, make):
     Path("d.npz").write_bytes(make())
-    code, out, err = run(capsys, runtime, "execute", "p.pb", "-q", "--data", "d.npz")
+    code, out, err = ended(capsys, runtime, "execute", "p.pb", "-q", "--data", "d.npz")
     assert (code, out) == (4, "")
     assert err.startswith("runtime: d.npz: this cannot be read as a npz file: ")
 
@@ -134,7 +127,7 @@ def npy(shape: str) -> bytes:
 )
 def test_an_array_with_an_absurd_shape_is_a_matter_of_data(folder, capsys, shape, sentence):
     Path("x.npy").write_bytes(npy(shape))
-    code, out, err = run(capsys, runtime, *PREDICT, "--feed", "x=@x.npy")
+    code, out, err = ended(capsys, runtime, *PREDICT, "--feed", "x=@x.npy")
     assert (code, out) == (4, "")
     assert err.startswith("runtime: x.npy: this cannot be read as a npy file: ")
     assert sentence is None or err.endswith(f": {sentence}\n")
@@ -151,7 +144,7 @@ def test_a_loop_of_links_is_told_as_the_system_does(folder, capsys):
         (compiler, ["check", "loop"]),
         (compiler, ["compile", "loop.txt"]),
     ):
-        code, out, err = run(capsys, command, *arguments)
+        code, out, err = ended(capsys, command, *arguments)
         assert code in (2, 3, 4)
         assert len([line for line in err.splitlines() if "rows do not fill" not in line]) == 1
         assert out == ""
@@ -162,13 +155,13 @@ def test_halves_are_profiled(folder, capsys):
     x = program.input("x", "bfloat16", ("n", 3))
     program.outputs(wide=ops.cast(x, dtype="float32"))
     program.compile(n=2).save("halves.pb")
-    assert run(capsys, runtime, "profile", "halves.pb", "--steps", "1")[0] == 0
+    assert ended(capsys, runtime, "profile", "halves.pb", "--steps", "1")[0] == 0
 
 
 def test_a_profile_has_limits(folder, capsys, monkeypatch):
     monkeypatch.setattr("runtime.runs.overtime.EXTRA_CALL_SECONDS", 600.0)  # a busy machine must not end this process
-    assert run(capsys, runtime, "profile", "p.pb", "--steps", "1", "--max-memory", "10B")[0] == 6
-    code, _, err = run(capsys, runtime, "profile", "p.pb", "--steps", "1000000000", "--max-time", "0")
+    assert ended(capsys, runtime, "profile", "p.pb", "--steps", "1", "--max-memory", "10B")[0] == 6
+    code, _, err = ended(capsys, runtime, "profile", "p.pb", "--steps", "1000000000", "--max-time", "0")
     assert (code, err) == (6, "runtime: the run took its 0 seconds\n")
 
 
@@ -176,7 +169,7 @@ def test_a_step_of_no_ops_has_no_way_to_keep_a_budget(folder, capsys):
     program = Program("still")
     program.outputs(x=program.input("x", "float32", ("n", 100)))
     program.compile(n=2).save("still.pb")
-    code, _, err = run(capsys, compiler, "plan", "still.pb", "--budget", "100B")
+    code, _, err = ended(capsys, compiler, "plan", "still.pb", "--budget", "100B")
     assert code == 6
     assert err.endswith("bytes by itself, more than the budget of 100\n")
 

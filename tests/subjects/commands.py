@@ -10,23 +10,26 @@ from compiler.__main__ import main as compiler
 from runtime.__main__ import main as runtime
 
 
-def run_compiler(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    """The exit code and what was printed on stdout and stderr."""
+def ended(
+    capsys: pytest.CaptureFixture[str], command: Callable[[list[str]], int], *arguments: object
+) -> tuple[int, str, str]:
+    """The exit code of a command, and what was printed on stdout and stderr."""
     try:
-        code = compiler([str(argument) for argument in arguments])
+        code = command([str(argument) for argument in arguments])
     except SystemExit as stop:
         code = int(stop.code or 0)
     out, err = capsys.readouterr()
     return code, out, err
 
 
+def run_compiler(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """The exit code and what was printed on stdout and stderr."""
+    return ended(capsys, compiler, *arguments)
+
+
 def run_runtime(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, list[str], str]:
     """The exit code, the lines of stdout, and stderr."""
-    try:
-        code = runtime([str(argument) for argument in arguments])
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    out, err = capsys.readouterr()
+    code, out, err = ended(capsys, runtime, *arguments)
     return code, out.splitlines(), err
 
 

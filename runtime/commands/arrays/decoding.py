@@ -8,7 +8,7 @@ import numpy as np
 
 from runtime.dtypes import Array
 from runtime.errors import UsageError
-from runtime.rows.encoding.scores import Unanswered
+from runtime.rows.encoding.scores import warn_of_unanswered
 from runtime.runs.raw.decoding import BYTES, Decoding
 from runtime.runs.run import Run
 
@@ -29,10 +29,9 @@ def decoded(run: Run, asked: Mapping[str, str], arrays: Mapping[str, Array]) -> 
 
     A row of floats with NaN has an empty text; a warning counts such rows.
     """
-    found, unanswered = Decoding(run.session, asked)(arrays), Unanswered()
+    found = Decoding(run.session, asked)(arrays)
     columns = [name for name, column in asked.items() if column != BYTES]
-    unanswered.add({name: found[name] for name in columns})
-    unanswered.warn()
+    warn_of_unanswered({name: found[name] for name in columns})
     return found | {name: _as_text(found[name]) for name in columns}
 
 

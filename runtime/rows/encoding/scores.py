@@ -68,6 +68,13 @@ class Unanswered:
             )
 
 
+def warn_of_unanswered(values: Mapping[str, Array]) -> None:
+    """Log a warning for each predicted value that rows lack."""
+    unanswered = Unanswered()
+    unanswered.add(values)
+    unanswered.warn()
+
+
 def _is_missing(values: Array) -> Array:
     """Return True for each row whose value is None or NaN."""
     if values.dtype == object:
