@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Set
 from typing import Final
 
@@ -18,6 +19,8 @@ from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import FLOATS
 from registry import Block, ops
+
+_log = logging.getLogger("prograd")
 
 MAX_SHARDS: Final = 64
 """Upper bound on the shards of a batch: a bound block has the ops of each."""
@@ -80,6 +83,8 @@ class _Marking:
         for loss in dict.fromkeys(self._losses.values()):
             if loss in self._of_rows and not self._weight(loss):
                 self._require_mean(loss)
+            if self._shards > 1:
+                self._warn_of_pairs(loss)
         self._mark_updates()
         for update in desc.updates:
             if update.tensor in self._of_rows:
@@ -155,6 +160,22 @@ class _Marking:
                     f"the loss %{loss} adds up the rows of the batch, in %{op.outputs[0]}; "
                     "take ops.mean, or state minimize(weight=...)"
                 )
+
+    def _warn_of_pairs(self, loss: str) -> None:
+        """Warn of a loss over pairs of rows, as of a contrastive one: a shard has no pairs with rows of another."""
+        needed = {loss}
+        for op in reversed(self._desc.ops):
+            if op.stage != pb.STAGE_FORWARD or needed.isdisjoint(op.outputs):
+                continue
+            needed.update(name for name in op.inputs if name in self._of_rows)
+            pairs = next((name for name in op.outputs if self._block.types[name].shape.count(self._rows) > 1), None)
+            if pairs is not None:
+                _log.warning(
+                    "shards=%d: the loss %%%s reads %%%s: %s, pairs of rows of the batch, and each shard has those "
+                    "of its own rows alone, so the loss is another than that of the whole batch",
+                    *(self._shards, loss, pairs, self._block.types[pairs]),
+                )
+                return
 
     def _refused(self, why: str) -> CompileError:
         return CompileError(f"shards={self._shards}: {why}")

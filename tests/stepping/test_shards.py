@@ -31,6 +31,7 @@ def network(loss="labels", *, dropout=0.3, norm=False, clip=True, **options) -> 
         "labels": lambda: ops.cross_entropy(logits, label, ignored=-1),
         "mean": lambda: ops.mean(ops.square(logits)),
         "sum": lambda: ops.sum(ops.square(logits)),
+        "pairs": lambda: ops.mean(ops.square(logits @ ops.transpose(logits, axis=(1, 0)))),
     }
     limit = global_norm(0.5) if clip else None
     program.minimize(losses[loss](), sgd(0.5), clip=limit, **options)
@@ -204,6 +205,18 @@ def test_what_shards_cannot_keep_is_refused():
     said = refusal(network("sum"), batch=ROWS, shards=4)
     assert said.startswith("shards=4: the loss %sum_")
     assert said.endswith("; take ops.mean, or state minimize(weight=...)")
+
+
+def test_a_loss_over_pairs_of_rows_is_told_that_shards_lack_some(caplog: pytest.LogCaptureFixture):
+    network("pairs").compile(batch=ROWS, shards=1)
+    network("mean").compile(batch=ROWS, shards=4)
+    assert not caplog.messages
+    network("pairs").compile(batch=ROWS, shards=4)
+    [said] = caplog.messages
+    assert re.sub(r"_\d+", "", said) == (
+        "shards=4: the loss %mean reads %square: float32[batch, batch], pairs of rows of the batch, and each shard has "
+        "those of its own rows alone, so the loss is another than that of the whole batch"
+    )
 
 
 def test_reports_and_updates_without_a_mean_over_shards_are_refused():
