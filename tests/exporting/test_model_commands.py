@@ -52,6 +52,15 @@ def test_an_export_of_trained_weights_has_the_numbers_of_the_program(net: str, c
     assert last_line(capsys).startswith("OK results=1 relative=")
 
 
+def test_a_result_that_only_one_model_has_is_a_difference(net: str, capsys: pytest.CaptureFixture[str]):
+    more = Program.load(net)
+    more.outputs(logits=more.fetched("predict")["logits"], hidden=more["x"])
+    more.compile().save("more.pb")
+    assert main(["compare", net, "more.pb"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2:] == ["only one of both has the result hidden", "DIFFERS results=1 relative=0"]
+
+
 def test_two_files_with_sizes_without_a_name_are_compared(net: str, capsys: pytest.CaptureFixture[str]):
     assert main(["export", net, "-o", "net.onnx"]) == 0
     model = onnx.load("net.onnx")

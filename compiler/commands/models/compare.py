@@ -37,7 +37,9 @@ def compare(options: argparse.Namespace) -> int | None:
     if bad:
         put(beginning(first, second, feeds, bad[0].name, options.tolerance))
     worst = max(row.relative for row in rows)
-    put_result(options, "DIFFERS" if bad else "OK", [("results", str(len(rows))), ("relative", f"{worst:.2g}")])
+    put_result(
+        options, "DIFFERS" if bad or alone else "OK", [("results", str(len(rows))), ("relative", f"{worst:.2g}")]
+    )
     return 1 if bad or alone else None
 
 
