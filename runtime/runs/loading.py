@@ -118,9 +118,9 @@ def load_parameters(
     for name in _folded(program).intersection(arrays):
         _require_same(path, there[sources[name].tensor], arrays[name], states.arrays[name])
     states.restore(own)
-    followed = {other for name, array in arrays.items() for other in states.put(name, array)}
+    followed = states.give(arrays)
     loaded = {name: there[source.tensor] for name, source in sources.items()}
-    return Loaded(loaded, left, [name for name in mine if name not in loaded.keys() | followed])
+    return Loaded(loaded, left, [name for name in mine if name not in {*loaded, *followed}])
 
 
 def _require_own(path: Path, own: Mapping[str, str], digests: Mapping[str, str], states: States) -> None:

@@ -91,24 +91,34 @@ class States:
         self._set_writeable(self.unchanged, is_writeable=False)
         self._outside = {name: tensor for name, tensor in self._outside.items() if name in self.passing}
 
-    def put(self, name: str, value: Array) -> list[str]:
-        """Replace the value of a state and of those that follow it; the caller has the exclusive lock.
+    def give(self, values: Mapping[str, Array]) -> list[str]:
+        """Replace the values of states, and of those others that follow them; the caller has the exclusive lock.
 
         Returns:
             The states that followed.
         """
-        followers = [other for other in self._followers.get(name, ()) if self._is_like(other, name)]
+        followers = {
+            other: name
+            for name in values
+            for other in self._followers.get(name, ())
+            if other not in values and self._is_like(other, name)
+        }
+        for name, value in values.items():
+            self.put(name, value)
+        for other, name in followers.items():
+            self.put(other, self.part(other, _in_dtype_of(self.arrays[other], self.arrays[name])))
+            self._unread.pop(other, None)
+        return [*followers]
+
+    def put(self, name: str, value: Array) -> None:
+        """Replace the value of a state alone; the caller has the exclusive lock."""
         if name in self.unchanged:
             if has_bits(self.arrays[name], value):
-                return []
+                return
             self._set_writeable([name], is_writeable=True)
             self.unchanged -= {name}
             self._digests.pop(name, None)
         np.copyto(self.arrays[name], value)
-        for other in followers:
-            self.put(other, self.part(other, _in_dtype_of(self.arrays[other], self.arrays[name])))
-            self._unread.pop(other, None)
-        return followers
 
     def _is_like(self, follower: str, name: str) -> bool:
         """Return True if a state has the value of another one, perhaps before that was rounded to 16 bits."""

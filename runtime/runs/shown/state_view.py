@@ -54,7 +54,7 @@ class StateView(Mapping[str, Array]):
             here, given = array_type(state), array_type(array)
             raise DataError(f"the state {name!r} is {here}, the array given is {given}")
         with self._locks.exclusive():
-            self._states.put(name, array)
+            self._states.give({name: array})
             if name not in ("seed", "total_steps"):
                 self._states.are_given([name])
 
