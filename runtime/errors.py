@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from prograd_proto.printable import error_text
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -20,6 +22,10 @@ class FailedStep(NamedTuple):
 
 class ExecutionError(RuntimeError):
     """A run cannot go on."""
+
+    def __str__(self) -> str:
+        """Return one line of bounded length, see `ProgramError`."""
+        return error_text(super().__str__())
 
 
 class DataError(ExecutionError):

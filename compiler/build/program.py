@@ -582,6 +582,8 @@ class Program:
                 gradient.
             OpError: a broadcast pairs the predictions of each row with the labels of all rows.
         """
+        if not isinstance(parameters, list | tuple | None):
+            raise CompileError(f"minimize: parameters={parameters!r} is no list of parameters")
         for value in (loss, *(parameters or ()), *(() if weight is None else (weight,))):
             self._require_own("minimize", value)
         if weight is not None and weight.rank != 0:

@@ -6,9 +6,11 @@ computed from others. The account ends such an import, whatever its nodes are.
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from time import monotonic
 from typing import Final
 
+from compiler.errors import CompileError
 from runtime.errors import ResourceLimit
 from runtime.memory.limit import resident
 
@@ -34,6 +36,10 @@ class Account:
             max_memory: upper bound on the bytes of the process; None for `MAX_CONSTANT_BYTES` alone.
             max_time: upper bound in seconds; None for none.
         """
+        for name, value, kind in (("max_memory", max_memory, Integral), ("max_time", max_time, Real)):
+            if value is not None and not isinstance(value, kind):
+                what = "whole number of bytes" if kind is Integral else "number of seconds"
+                raise CompileError(f"{name}={value!r} is not a {what}")
         self.nodes = 0
         self.nbytes = 0
         self._max_memory, self._max_time = max_memory, max_time

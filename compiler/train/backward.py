@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import NamedTuple
@@ -68,6 +68,8 @@ def constants_of(block: Block, no_grad: Sequence[Value | str]) -> set[str]:
     """Return the names of tensors without gradient; raise CompileError for one that is not of the block."""
     if isinstance(no_grad, Value | str):
         raise CompileError(f"no_grad={no_grad!r} is no list of tensors or names; write no_grad=[{no_grad!r}]")
+    if not isinstance(no_grad, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+        raise CompileError(f"no_grad={no_grad!r} is no list of tensors or names")
     for given in no_grad:
         if not isinstance(given, Value | str):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
             raise CompileError(f"no_grad: {given!r} is neither a tensor nor the name of one")

@@ -12,7 +12,7 @@ from compiler.train.backward import blockers, constants_of, gradients
 from compiler.train.clipping import Clip, require_clip
 from compiler.train.initialisers import constant
 from compiler.train.optimizers import Optimizer, Slot, rate_for
-from compiler.train.parameter_groups import Cadence, Group, grouped
+from compiler.train.parameter_groups import Cadence, Group, grouped, require_pairs
 from compiler.train.wrong_optimizers import wrong_optimizer
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
@@ -56,6 +56,7 @@ class Descent:
 
         With a `weight`, the mean gradient of the steps of one update is weighted by it.
         """
+        require_pairs(groups)
         _require_sane(loss, [optimizer, *(own for _, own in groups)], clip, accumulate)
         pairs = self._gradients(loss, parameters, no_grad)
         members = grouped([w for w, _ in pairs], optimizer, groups)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 from compiler.errors import CompileError
 from compiler.train.optimizers import Optimizer
@@ -38,6 +39,17 @@ class Cadence:
         """Return the updates done before this step, a rank-0 int64 tensor."""
         step = self.block.state("step")
         return step if self.every == 1 else step // self.every
+
+
+def require_pairs(groups: Sequence[Group]) -> None:
+    """Raise CompileError for groups that are no list of pairs, each with a list of parameters."""
+    if not isinstance(groups, list | tuple) or not all(map(_is_pair, groups)):
+        raise CompileError(f"minimize: groups={groups!r} is not a list of pairs, as [([w, b], adam(1e-4))] is")
+
+
+def _is_pair(group: Any) -> bool:
+    is_pair = isinstance(group, list | tuple) and len(cast(Sequence[Any], group)) == 2
+    return is_pair and isinstance(group[0], Iterable) and not isinstance(group[0], Value)
 
 
 def grouped(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self, cast
 
@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import column_or_1d
 
 from prograd.sklearn.estimator import Estimator
+from prograd_proto.printable import shown
 from runtime.dtypes import Array
 from runtime.memory.shortage import limited_by_memory
 
@@ -122,9 +123,10 @@ class Classifier(ClassifierMixin, Estimator):
         given = self.class_weight
         if isinstance(given, Mapping) or (isinstance(given, str) and given == "balanced"):
             return given
-        weights = np.zeros(0) if isinstance(given, str) else np.asarray(given, np.float64)
+        is_list = isinstance(given, Iterable) and not isinstance(given, str)
+        weights = np.asarray(given, np.float64) if is_list else np.zeros(0)
         if self._kind == "labels" or weights.shape != self.classes_.shape:
-            raise ValueError(f"class_weight={given!r} is not 'balanced', a mapping, or a weight for each class")
+            raise ValueError(f"class_weight={shown(given)} is not 'balanced', a mapping, or a weight for each class")
         return dict(zip(self.classes_.tolist(), weights.tolist(), strict=True))
 
     def _checked(self, x: Any, y: Any, *, reset: bool) -> tuple[Array, Array]:

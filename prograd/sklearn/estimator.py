@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import warnings
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Integral, Real
 from tempfile import gettempdir
@@ -33,6 +33,7 @@ from prograd.sklearn.networks import (
 from prograd.sklearn.parameters import Parameters
 from prograd.sklearn.sparse_rows import SparseRows, lengths_for
 from prograd_proto import program_pb2 as pb
+from prograd_proto.printable import shown
 from prograd_proto.spelling import closest
 from runtime import Run
 from runtime.dtypes import Array
@@ -336,10 +337,10 @@ class Estimator(Parameters):
     def _require_kinds(self) -> None:
         """Raise ValueError for a program that is no function, or callbacks that are no list."""
         if self.program is not None and not callable(self.program):
-            shown = type(self.program).__name__
-            raise ValueError(f"program is a {shown}, and not a function of the numbers of features and outputs")
+            kind = type(self.program).__name__
+            raise ValueError(f"program is a {kind}, and not a function of the numbers of features and outputs")
         if not isinstance(self.callbacks, list | tuple):
-            raise ValueError(f"callbacks={self.callbacks!r} is no list; give callbacks=[…]")
+            raise ValueError(f"callbacks={shown(self.callbacks)} is no list; give callbacks=[…]")
 
     def _require_parameters(self) -> None:
         """Raise ValueError for an invalid parameter."""
@@ -350,18 +351,19 @@ class Estimator(Parameters):
             _require(name, getattr(self, name), Integral, 1)
         if self.batch_size != "auto":
             _require("batch_size", self.batch_size, Integral, 1)
-        is_one = isinstance(self.hidden_layer_sizes, Integral | str)
-        sizes = [self.hidden_layer_sizes] if is_one else self.hidden_layer_sizes
+        is_list = isinstance(self.hidden_layer_sizes, Iterable) and not isinstance(self.hidden_layer_sizes, str)
+        sizes = self.hidden_layer_sizes if is_list else [self.hidden_layer_sizes]
         for size in cast(Sequence[object], sizes):
             _require("hidden_layer_sizes", size, Integral, 1)
         self._require_kinds()
-        if self.activation not in ACTIVATIONS:
+        given = cast(object, self.activation)
+        if not isinstance(given, str) or given not in ACTIVATIONS:
             hint = closest(self.activation, ACTIVATIONS)
-            raise ValueError(f"activation={self.activation!r} is none of {', '.join(ACTIVATIONS)}{hint}")
+            raise ValueError(f"activation={shown(self.activation)} is none of {', '.join(ACTIVATIONS)}{hint}")
+        _require("validation_fraction", self.validation_fraction, Real, 0.0, above=True)
         for name in ("dropout", "validation_fraction"):
             if not getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)!r} is not below 1")
-        _require("validation_fraction", self.validation_fraction, Real, 0.0, above=True)
 
 
 def whole_steps(group: Array, batch: int) -> tuple[Array, Array]:
@@ -419,7 +421,7 @@ def _require(name: str, value: object, kind: type, least: float, *, above: bool 
     if isinstance(value, bool) or not isinstance(value, kind) or not (number > least if above else number >= least):
         what = "a whole number" if kind is Integral else "a number"
         raise ValueError(
-            f"{name}={value!r} is not {what} {'above' if above else 'from'} {least:g}{'' if above else ' on'}"
+            f"{name}={shown(value)} is not {what} {'above' if above else 'from'} {least:g}{'' if above else ' on'}"
         )
 
 

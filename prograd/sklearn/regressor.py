@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
@@ -12,6 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from prograd.sklearn.estimator import Estimator
+from prograd_proto.printable import shown
 from runtime.dtypes import Array
 from runtime.memory.shortage import limited_by_memory
 
@@ -79,13 +81,18 @@ class Regressor(RegressorMixin, Estimator):
         return found[:, 0] if self._is_flat else found
 
     def _quantiles(self) -> tuple[float, ...]:
-        return tuple(float(share) for share in np.atleast_1d(np.asarray(self.quantiles, np.float64)))
+        try:
+            return tuple(float(share) for share in np.atleast_1d(np.asarray(self.quantiles, np.float64)))
+        except (TypeError, ValueError):
+            return (math.nan,)
 
     def _require_parameters(self) -> None:
         super()._require_parameters()
         shares = self._quantiles()
         if not all(0 < share < 1 for share in shares) or sorted(set(shares)) != list(shares):
-            raise ValueError(f"quantiles={self.quantiles!r} are not numbers between 0 and 1, each above the one before")
+            raise ValueError(
+                f"quantiles={shown(self.quantiles)} are not numbers between 0 and 1, each above the one before"
+            )
         if shares and self.program is not None:
             raise ValueError("quantiles are for an estimator's own network; a program of yours has a loss of its own")
 

@@ -1,8 +1,14 @@
 """Errors caused by a program or a plugin."""
 
+from prograd_proto.printable import error_text
+
 
 class ProgramError(ValueError):
     """The program is malformed, unsupported or contradicts itself."""
+
+    def __str__(self) -> str:
+        """Return one line of bounded length: the sentence may show a value that its reader gave, such as an array."""
+        return error_text(super().__str__())
 
 
 class OpError(ProgramError):

@@ -15,12 +15,16 @@ from typing import Final
 MAX_SENTENCE_CHARACTERS: Final = 400
 """Upper bound on the characters of a sentence."""
 
+MAX_ERROR_CHARACTERS: Final = 1000
+"""Upper bound on the characters of an error in Python, which may list several things."""
+
 MAX_WORD_CHARACTERS: Final = 200
 """Upper bound on the characters of a name or value in a result line, and of a cell in a table."""
 
 _UNSEEN: Final = re.compile(  # printable by their category, but invisible
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
+_INDENTED: Final = re.compile("\n +")
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 
 
@@ -34,6 +38,16 @@ def printable(text: str) -> str:
 def sentence(text: str, most: int = MAX_SENTENCE_CHARACTERS) -> str:
     """Return the text printable, and without its middle if it is longer than `most` characters."""
     return _shortened(printable(_shortened(text, most)), most)
+
+
+def error_text(text: str) -> str:
+    """Return the text of an error printable; arrays in it, which Python prints on indented lines, are on one."""
+    return sentence(_INDENTED.sub(" ", text), MAX_ERROR_CHARACTERS)
+
+
+def shown(value: object) -> str:
+    """Return a value of any kind for the text of an error."""
+    return sentence(_INDENTED.sub(" ", repr(value)))
 
 
 def word(text: str) -> str:

@@ -11,7 +11,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Return the closest known name; "" if none is close."""
     from difflib import get_close_matches  # slow to import, and needed only on errors
 
-    if len(name) > MAX_NAME_CHARACTERS:
+    is_text = isinstance(name, str)  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+    if not is_text or len(name) > MAX_NAME_CHARACTERS:
         return ""
     matches = get_close_matches(name, [other for other in known if len(other) <= MAX_NAME_CHARACTERS], n=1)
     return matches[0] if matches else ""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
@@ -94,6 +94,7 @@ def load_parameters(
     left_out = {str(name) for key in ("slots", "counters", "epoch") for name in about.get(key, ())}
     others = (states.arrays.keys() | left_out) - {*mine}
     names = [name for name in [*tensors, *digests] if name not in others and not is_of_run(name)]
+    _require_mapping(rename)
     there = _renamed(path, names, rename or {})
     imported = {state.name: state.imported for state in program.states if state.HasField("imported")}
     known = [name for name in mine if name in imported or name in there]  # a module has no others
@@ -133,6 +134,14 @@ def _require_own(path: Path, own: Mapping[str, str], digests: Mapping[str, str],
                 f"{path}: the file leaves out {tensor!r}, which stayed as in the files of its program, and the state "
                 f"{name!r} of this program has no such value in its own; load it into a program of the same weights"
             )
+
+
+def _require_mapping(rename: Any) -> None:
+    """Raise UsageError unless names are mapped to names."""
+    rules = cast(Mapping[Any, Any], rename if isinstance(rename, Mapping) else {})
+    is_one = rename is None or isinstance(rename, Mapping)
+    if not is_one or not all(isinstance(word, str) for word in (*rules, *rules.values())):
+        raise UsageError(f"rename={rename!r} is not a mapping of names to names, as {{'old.': 'new.'}} is")
 
 
 def _renamed(path: Path, names: Iterable[str], rules: Mapping[str, str]) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Never, cast
 
@@ -131,14 +131,13 @@ class Run:
         settings: Mapping[str, float] | None = None,
         group: Group | None = None,
     ) -> None:
+        _require_kinds({"threads": threads, "max_memory": max_memory, "seed": seed})
+        _require_paths({"folder": folder, "spill": spill, "data": data})
         arrays = getattr(program, "arrays", {})  # initial values that an import brought, and no file has yet
         compiled = None if isinstance(program, pb.ProgramDesc) else _compiled(program)
         program = program if isinstance(program, pb.ProgramDesc) else _compiled(program).beside(folder)
         if data is None and program.HasField("data") and getattr(compiled, "rows_folder", ""):
             data = os.path.abspath(Path(folder, getattr(compiled, "rows_folder", ""), program.data.file))
-        for name, value in (("threads", threads), ("max_memory", max_memory)):
-            if not (value is None or isinstance(value, MemoryLimit) or hasattr(value, "__index__")):
-                raise UsageError(f"{name}={value!r} is not a whole number")
         threads = default_threads() if threads is None else threads
         if threads < 1:
             raise UsageError(f"threads={threads}: a run takes at least one thread")
@@ -511,6 +510,11 @@ class Run:
         require_no_pickle(Path(path))
         checkpoint = read_checkpoint(Path(path))
         patterns = [only] if isinstance(only, str) else only
+        given = cast(object, patterns)
+        if not isinstance(given, Collection) or not all(
+            isinstance(each, str) for each in cast(Collection[object], given)
+        ):
+            raise UsageError(f"only={only!r} is no pattern of names and no list of patterns, as 'trunk.*' is")
         with self.states.locks.exclusive():
             loaded = load_parameters(checkpoint, self.program, self.states, patterns, rename, layout)
             self.states.are_given(loaded.loaded)
@@ -561,6 +565,22 @@ def _with_rows(program: pb.ProgramDesc, file: Path) -> pb.ProgramDesc:
     if not found.data.columns:
         raise UsageError("the program says nothing of data and trains nothing, so no file can take its place")
     return found
+
+
+def _require_kinds(numbers: Mapping[str, Any]) -> None:
+    """Raise UsageError for an argument that is no whole number."""
+    for name, value in numbers.items():
+        is_number = hasattr(value, "__index__") and not getattr(value, "shape", ())
+        if not (value is None or isinstance(value, MemoryLimit) or is_number):
+            raise UsageError(f"{name}={value!r} is not a whole number")
+
+
+def _require_paths(paths: Mapping[str, object]) -> None:
+    """Raise UsageError for an argument that is no path."""
+    for name, value in paths.items():
+        if not isinstance(value, str | os.PathLike | None):
+            hint = "; arrays of rows are given to train, as in run.train(data={...})" if name == "data" else ""
+            raise UsageError(f"{name}={value!r} is not a path{hint}")
 
 
 def _compiled(given: object) -> Compiled:

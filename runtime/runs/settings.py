@@ -47,6 +47,8 @@ class Settings(Mapping[str, Number]):
 
     def put(self, values: Mapping[str, object]) -> None:
         """Set settings to other values: all of them, or none and raise UsageError if one is not allowed."""
+        if not isinstance(values, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+            raise UsageError(f"settings={values!r} is not a mapping of names to values, as {{'rate': 0.1}} is")
         checked = {name: checked_setting(self._descs, name, value) for name, value in values.items()}
         with self._states.locks.exclusive():
             for name, number in checked.items():

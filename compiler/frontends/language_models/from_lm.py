@@ -85,6 +85,8 @@ def from_lm(
 
     Raises CompileError for a folder that is no model, or a config, a weight or a size that the builder does not know.
     """
+    if not isinstance(folder, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+        raise CompileError(f"from_lm: folder={folder!r} is not a path")
     at = Path(folder)
     encoder = None if is_gguf(at) else encoder_of(at)
     if encoder is not None:

@@ -227,7 +227,7 @@ def _torch() -> Any:
 
 def _inputs(torch: Any, inputs: Mapping[str, Any] | None) -> dict[str, Any]:
     if not isinstance(inputs, Mapping) or not inputs:
-        raise CompileError(f"from_torch: inputs={inputs!r} is not a mapping of names to example tensors")
+        raise CompileError(f"from_torch: inputs={inputs!r} is not a mapping of names to example tensors, as {{'x': x}}")
     leaves = _leaves(torch, inputs)
     for name, leaf in leaves.items():
         if not isinstance(leaf, torch.Tensor | bool | int | float | str | None):
