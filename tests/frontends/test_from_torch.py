@@ -195,7 +195,7 @@ def test_a_table_explains_what_cannot_be_imported():
     ("arguments", "message"),
     [
         ({"module": 3}, "from_torch: 3 is neither a torch.nn.Module nor an exported program"),
-        ({"inputs": {}}, "from_torch: inputs={} is not a mapping of names to example tensors"),
+        ({"inputs": {}}, "from_torch: inputs={} is not a mapping of names to example tensors, as {'x': x}"),
         ({"inputs": {"input": 3}}, "from_torch: none of the inputs input is a tensor of PyTorch"),
         (
             {"inputs": {"input": [object()]}},
