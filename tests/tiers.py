@@ -5,7 +5,7 @@ commit     `pytest`, which CI runs for every commit: all but those marked `thoro
 thorough   `make thorough`, before a release: only those marked `thorough`
 
 `tests/slow_tests.txt` lists the functions whose tests take 20 ms or longer on average, or 0.8 s or longer together, and
-each of these tests gets the mark `slow`. Those that take 0.8 s or longer on average have the word `long` behind them,
+each of these tests gets the mark `slow`. Those that take 0.3 s or longer on average have the word `long` behind them,
 and get this mark too, unless they have the mark `rule`. `make slow-tests` measures all tests on an idle machine and
 writes the list again; `make quick` ends with the names of functions that it lacks. Its lines leave out the folder of a
 file, so that a file that moves keeps its marks.
@@ -43,7 +43,7 @@ SLOW_SECONDS = 0.020
 SLOW_SECONDS_TOGETHER = 0.8
 """Total processor time from which they are slow: hundreds of quick tests of one function take long, too."""
 
-LONG_SECONDS = 0.8
+LONG_SECONDS = 0.3
 """Mean processor time from which slow tests are long."""
 
 LONG = " long"

@@ -93,6 +93,7 @@ def test_the_program_and_the_commands_of_the_readme_work_in_an_empty_folder(tmp_
     assert accuracy > 0.9
 
 
+@pytest.mark.rule
 def test_links_lead_somewhere():
     assert [f"{page}: {fault}" for page in PAGES for fault in wrong_links(page)] == []
 

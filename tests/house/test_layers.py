@@ -245,6 +245,7 @@ def files() -> list[tuple[str, Path]]:
     return [(room, path) for room, (folder, _) in ROOMS.items() for path in sorted(folder.rglob("*.py"))]
 
 
+@pytest.mark.rule
 def test_a_file_imports_only_what_its_room_may():
     assert [fault for room, path in files() for fault in wrong_imports(room, path)] == []
 
@@ -443,6 +444,7 @@ def test_a_step_whose_code_was_kept_runs_without_what_places_buffers(tmp_path: P
     assert [done.stdout.split() for done in runs] == [["True"], ["False"]]
 
 
+@pytest.mark.rule
 def test_nothing_in_the_rooms_evaluates_text_or_unpickles():
     forbidden = {"eval", "exec", "compile", "__import__"}
     for _, (folder, _) in ROOMS.items():

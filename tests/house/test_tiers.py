@@ -101,7 +101,7 @@ def test_the_slow_functions_are_those_whose_tests_are_slow_on_average_or_togethe
 
 
 def test_the_list_says_which_tests_are_long_on_average():
-    seconds = {"t.py::b[1]": 0.9, "t.py::b[2]": 0.6, "t.py::a[1]": 0.9, "t.py::a[2]": 0.8, "t.py::c": 0.001}
+    seconds = {"t.py::b[1]": 0.4, "t.py::b[2]": 0.1, "t.py::a[1]": 0.4, "t.py::a[2]": 0.3, "t.py::c": 0.001}
     assert lines_of(seconds) == ["t.py::a long", "t.py::b"]
 
 

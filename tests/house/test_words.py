@@ -114,6 +114,7 @@ def test_no_name_has_a_former_meaning():
     assert {path: names for path, names in found.items() if names} == {}
 
 
+@pytest.mark.rule
 def test_no_name_of_generated_code_has_a_former_meaning():
     unclear = IN_GENERATED_CODE | UNCLEAR_CONSTANTS
     found = {
