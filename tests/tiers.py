@@ -47,7 +47,7 @@ LONG_SECONDS = 0.3
 """Mean processor time from which slow tests are long."""
 
 LONG = " long"
-"""What follows the name of a function whose tests are long in the list of slow tests."""
+"""The end of a line of the list of slow tests, if the tests of its function are long."""
 
 DRAWN = 100
 """Each commit draws one thorough test of this number: about 20 seconds on two idle cores."""

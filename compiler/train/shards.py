@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import Final
 
 from compiler.analyses.rows_of_batch import MARK, of_rows, op_has_symbol, with_symbol
@@ -147,13 +147,18 @@ class _Marking:
             self._marks[name] = made.name
         return self._marks[name]
 
-    def _require_mean(self, loss: str) -> None:
-        """Raise CompileError if a loss adds up rows: a mean over shards would not be the sum over the batch."""
+    def _forward_ops(self, loss: str) -> Iterator[pb.OpDesc]:
+        """Yield the forward ops of the rows that a loss depends on, the last first."""
         needed = {loss}
         for op in reversed(self._desc.ops):
             if op.stage != pb.STAGE_FORWARD or needed.isdisjoint(op.outputs):
                 continue
             needed.update(name for name in op.inputs if name in self._of_rows)
+            yield op
+
+    def _require_mean(self, loss: str) -> None:
+        """Raise CompileError if a loss adds up rows: a mean over shards would not be the sum over the batch."""
+        for op in self._forward_ops(loss):
             shape = self._block.types[op.inputs[0]].shape if op.type == "sum" else ()
             if self._rows in shape and shape.index(self._rows) in _summed_axes(op, len(shape)):
                 raise self._refused(
@@ -163,11 +168,7 @@ class _Marking:
 
     def _warn_of_pairs(self, loss: str) -> None:
         """Warn of a loss over pairs of rows, as of a contrastive one: a shard has no pairs with rows of another."""
-        needed = {loss}
-        for op in reversed(self._desc.ops):
-            if op.stage != pb.STAGE_FORWARD or needed.isdisjoint(op.outputs):
-                continue
-            needed.update(name for name in op.inputs if name in self._of_rows)
+        for op in self._forward_ops(loss):
             pairs = next((name for name in op.outputs if self._block.types[name].shape.count(self._rows) > 1), None)
             if pairs is not None:
                 _log.warning(
