@@ -25,7 +25,7 @@ from compiler.exporters.gguf_read_back import (
 )
 from compiler.exporters.merged_states import merged_states, plain_states
 from compiler.frontends.language_models.config import Architecture, architecture_of
-from compiler.frontends.language_models.gguf_model import read_model
+from compiler.frontends.language_models.gguf_model import FACTORS, read_model
 from compiler.frontends.language_models.gguf_names import WORDS, is_above_one, is_transposed, name_in_gguf, rotated_rows
 from compiler.frontends.language_models.weights import Weights
 from compiler.quantization.weight_names import CODES, SCALES
@@ -82,6 +82,9 @@ def write_gguf(program: pb.ProgramDesc, arrays: Mapping[str, Any], beside: Path,
         except ExecutionError as error:
             raise CompileError(str(error)) from None
     tensors = _tensors(program, arrays, made, weights)
+    if len({*made.rotary_factors}) > 1:
+        factors = np.asarray(made.rotary_factors, "<f4")
+        tensors[FACTORS] = _Tensor("F32", factors.shape, factors.tobytes)
     if not is_gguf(source):
         require_architecture(made, _read_back(source, values, tensors))
     values["general.alignment"] = U32, 0, ALIGNMENT
@@ -141,6 +144,9 @@ def _config(made: Architecture, source: Path) -> dict[str, Value]:
     local = [window for window in made.windows if window]
     if made.family != "gemma3_text" and any(window < made.positions for window in local):
         raise CompileError(f"merge: {source} has layers with a window, which GGUF's {word} has not")
+    scalings = {*made.rotary_factors}
+    if len(scalings) > 1 and word != "llama":
+        raise CompileError(f"merge: {source} has a rope_scaling of Llama 3's kind, which GGUF's {word} has not")
     found: dict[str, Value] = {
         "general.architecture": (STRING, 0, word),
         "general.name": (STRING, 0, source.name),
@@ -159,6 +165,9 @@ def _config(made: Architecture, source: Path) -> dict[str, Value]:
         if size * made.heads != made.width or word in ("qwen3", "gemma3"):
             numbers |= {"attention.key_length": size, "attention.value_length": size}
         floats |= {"attention.layer_norm_rms_epsilon": made.epsilon, "rope.freq_base": made.rotary}
+    if len(scalings) == 1:
+        found[f"{word}.rope.scaling.type"] = STRING, 0, "linear"
+        floats["rope.scaling.factor"] = made.rotary_factors[0]
     if made.family == "gemma3_text" and local:
         numbers["attention.sliding_window"] = local[0]
     found |= {f"{word}.{key}": (U32, 0, number) for key, number in numbers.items()}

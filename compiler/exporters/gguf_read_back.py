@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 
 from compiler.errors import CompileError
 from compiler.frontends.language_models.config import Architecture
-from compiler.frontends.language_models.gguf_model import architecture_of_file
+from compiler.frontends.language_models.gguf_model import FACTORS, architecture_of_file
 from runtime.errors import ExecutionError
 from runtime.language.gguf import GgufFile
 from runtime.language.gguf_tokenizer import SPACE, texts_of
@@ -32,13 +32,13 @@ def require_architecture(made: Architecture, file: GgufFile) -> None:
     """Raise CompileError for an architecture that a reader of the file takes for another one."""
     read = architecture_of_file(file)
     ours, theirs = ({name: getattr(each, name) for name in _COMPARED} for each in (made, read))
-    ours["windows"], theirs["windows"] = (
-        [window if window < made.positions else 0 for window in each.windows] for each in (made, read)
-    )
+    ours["windows"], theirs["windows"] = (_seen(each, made) for each in (made, read))
     ours["stops"] = [*made.stops]
     theirs["stops"] = [code for code in made.stops if code in read.stops]
     if not any(made.windows):
         del ours["local_rotary"]  # no layer reads it
+    if FACTORS in file.tensors:
+        del ours["rotary_factors"]  # the file has them outside its header
     word = file.values["general.architecture"]
     for name, value in ours.items():
         if not _is_equal(value, theirs[name]):
@@ -130,7 +130,16 @@ def _require_scores(given: Mapping[str, Any], read: Sequence[Sequence[str]], fil
         refuse(file.path, "merges pieces in an order that no scores of them give")
 
 
+def _seen(read: Architecture, made: Architecture) -> list[int]:
+    """Return the windows of layers; one as long as all positions is none, unless it gives a layer other rotations."""
+    turned = made.local_rotary and (made.rotary_factors or made.local_rotary != made.rotary)
+    longest = made.positions if turned else 0
+    return [window if window < made.positions else longest for window in read.windows]
+
+
 def _is_equal(a: Any, b: Any) -> bool:
+    if isinstance(a, tuple):
+        return len(a) == len(b) and all(map(_is_equal, a, b))
     return math.isclose(a, b, rel_tol=1e-6) if isinstance(a, float) else a == b
 
 

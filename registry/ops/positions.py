@@ -10,6 +10,7 @@ import math  # a star import of its names would shadow operators
 from prograd_proto.dtypes import FLOATS, DTypeName
 from prograd_proto.result_types.shapes import size_known
 from prograd_proto.result_types.windows import require_image
+from registry.arrays import weights_of
 from registry.errors import require
 from registry.ops.arrange import stack, unsqueeze
 from registry.ops.copy import cast, stop_gradient
@@ -18,7 +19,7 @@ from registry.ops.index import gather
 from registry.ops.pointwise import cos, exp, not_equal, sin, where
 from registry.ops.shape import concat, reshape, transpose
 from registry.spelled import spelled
-from registry.value import Value
+from registry.value import Value, Weights
 
 
 @spelled
@@ -49,16 +50,19 @@ def sinusoidal_positions(positions: Value, *, size: int, base: float = 10000.0, 
 
 
 @spelled
-def rotary_embedding(x: Value, positions: Value, *, base: float = 10000.0, interleaved: bool = False) -> Value:
+def rotary_embedding(
+    x: Value, positions: Value, factors: Weights | None = None, *, base: float = 10000.0, interleaved: bool = False
+) -> Value:
     """Return x [..., l, d] with pairs along the last axis rotated by the angles p / base ** (2 * i / d).
 
-    `positions` broadcasts to [..., l]. Element i forms a pair with element i + d / 2, as in ONNX; with `interleaved`,
-    element 2 * i forms a pair with element 2 * i + 1. Su et al., 2021.
+    `positions` broadcasts to [..., l], and the angles of each pair are divided by its number in `factors` [d / 2].
+    Element i forms a pair with element i + d / 2, as in ONNX; with `interleaved`, element 2 * i forms a pair with
+    element 2 * i + 1. Su et al., 2021.
     """
     require(x.dtype in FLOATS, f"needs float32 or float64, not {x.dtype}; cast it first")
     require(x.rank >= 1, "x has no axis of pairs")
     size = size_known(x.shape[-1], "the extent of the last axis")
-    angles = _angles(positions, size, base, x.dtype)
+    angles = _angles(positions, size, base, x.dtype, weights_of(factors, x))
     turn, lift = cos(angles), sin(angles)
     if not interleaved:
         a, b = x[..., : size // 2], x[..., size // 2 :]
@@ -97,10 +101,14 @@ def pixel_unshuffle(x: Value, *, factor: int) -> Value:
     return reshape(transpose(blocks, axis=(0, 1, 3, 5, 2, 4)), shape=(x.shape[0], rows, columns, channels * factor**2))
 
 
-def _angles(positions: Value, size: int, base: float, dtype: DTypeName) -> Value:
-    """Return the positions times each frequency, along a new last axis of size / 2."""
+def _angles(positions: Value, size: int, base: float, dtype: DTypeName, factors: Value | None = None) -> Value:
+    """Return the positions times each frequency, which `factors` divide, along a new last axis of size / 2."""
     require(size > 0 and size % 2 == 0, f"{size} numbers do not make pairs")
     require(base > 0, f"base={base} is not positive")
     numbers = range.on(positions.block)(stop=size // 2, dtype=dtype)
     frequencies = exp(numbers * (-2 * math.log(base) / size))
+    if factors is not None:
+        fits = factors.shape == (size // 2,)
+        require(fits, f"factors has the shape {list(factors.shape)}, not [{size // 2}], one number for each pair")
+        frequencies = frequencies / factors
     return unsqueeze(cast(positions, dtype=dtype), axis=(-1,)) * frequencies

@@ -98,6 +98,7 @@ OPERATORS: list[tuple[Callable[[Given], object], str]] = [
     (lambda g: ops.broadcast_to(g.s, shape=(-1,)), "broadcast_to(x: float32[]): its result would have an extent of -1"),
     (lambda g: ops.full.on(g.p)(shape=(-2,), value=0.0), "full(): its result would have an extent of -2"),
     (lambda g: ops.range.on(g.p)(stop=1e300), "range(): there are more numbers than a tensor has elements"),
+    (lambda g: ops.rotary_embedding(g.x, g.i, [1.0, 2.0]), "rotary_embedding(x: float32[batch, 784], positions: int64[batch]): factors has the shape [2], not [392], one number for each pair"),
     (lambda g: ops.rotary_embedding(g.s, g.i), "rotary_embedding(x: float32[], positions: int64[batch]): x has no axis of pairs"),
     (lambda g: ops.leaky_relu(g.a, alpha=np.ones(2)), "leaky_relu: alpha=array([1., 1.]) is not a number"),
     (lambda g: ops.softmax(g.a, axis=2), "softmax(x: float32[32, 784]): axis 2 is out of range for rank 2"),

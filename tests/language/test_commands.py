@@ -108,8 +108,16 @@ def test_another_tokenizer_is_refused(home: Path, capsys: pytest.CaptureFixture[
         ({"model_type": "mamba"},
          "m/config.json: model_type is 'mamba'; there is a builder for gpt2, llama, mistral, qwen2, qwen3, "
          "gemma3_text"),
-        ({"rope_scaling": {"rope_type": "llama3"}},
-         "m/config.json: rope_scaling is of the type 'llama3'; the builder knows positions without scaling"),
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}},
+         "m/config.json: rope_scaling is of the type 'yarn'; the builder knows default, linear, llama3"),
+        ({"rope_theta": 1}, "m/config.json: rope_theta is 1.0, not a number above 1"),
+        ({"rope_scaling": {"rope_type": "llama3"}}, "m/config.json: there is no factor"),
+        ({"rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 4, "high_freq_factor": 4}},
+         "m/config.json: low_freq_factor is 4.0, not below high_freq_factor, 4.0"),
+        ({"rope_scaling": {"rope_type": "linear", "factor": 0}}, "m/config.json: factor is 0, not a positive number"),
+        ({"model_type": "gemma3_text", "rope_parameters": {
+            "full_attention": {"rope_type": "default"}, "sliding_attention": {"rope_type": "linear", "factor": 2}}},
+         "m/config.json: rope_parameters scales sliding_attention; the builder scales full_attention"),
         ({"moe_experts": 4},
          "m/config.json: the builder of llama does not know the key moe_experts, which may change results; compiler "
          "import torch takes any module"),

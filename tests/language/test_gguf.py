@@ -48,6 +48,48 @@ def test_a_model_goes_out_and_comes_in_again(config: dict[str, Any], dtype: str)
     assert kinds == ({"F32"} if dtype == "float32" else {"F32", "BF16"})
 
 
+LLAMA_3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+LINEAR = {"rope_type": "linear", "factor": 3.0}
+
+
+@pytest.mark.parametrize("scaling", [LLAMA_3, LINEAR], ids=["llama3", "linear"])
+def test_scaled_positions_go_out_and_come_in_again(scaling: dict[str, Any]):
+    plain = LLAMA | {"max_position_embeddings": 32, "rope_theta": 100.0}
+    made_folder(Path("plain"), plain)
+    made_folder(Path("m"), plain | {"rope_scaling": scaling})
+    run = imported("m", "net.pb")
+    assert abs(loss(run) - loss(imported("plain", "plain.pb"))) > 1e-4
+    merged("net.pb", "m.gguf")
+    assert loss(imported("m.gguf", "again.pb")) == pytest.approx(loss(run), rel=1e-6)
+    merged("again.pb", "n.gguf")
+    assert Path("n.gguf").read_bytes() == Path("m.gguf").read_bytes()
+    name = "rope_freqs.weight"
+    assert (name in read_gguf(Path("n.gguf")).tensors) == (scaling is LLAMA_3)
+
+
+def test_factors_that_are_not_positive_are_refused(capsys: pytest.CaptureFixture[str]):
+    made_folder(Path("m"), LLAMA | {"rope_scaling": LLAMA_3})
+    imported("m", "net.pb")
+    merged("net.pb", "m.gguf")
+    tensor = read_gguf(Path("m.gguf")).tensors["rope_freqs.weight"]
+    raw = bytearray(Path("m.gguf").read_bytes())
+    raw[tensor.offset : tensor.offset + 4] = bytes(4)
+    Path("m.gguf").write_bytes(raw)
+    assert compiler(["import", "lm", "m.gguf", "-o", "again.pb"]) == 3
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "compiler: m.gguf: rope_freqs.weight has a number that is not positive"
+    )
+
+
+def test_other_words_of_gguf_have_no_scaling_of_llama_3(capsys: pytest.CaptureFixture[str]):
+    made_folder(Path("m"), LLAMA | {"model_type": "qwen2", "rope_scaling": LLAMA_3})
+    imported("m", "net.pb")
+    assert compiler(["merge", "net.pb", "--layout", "gguf", "-o", "m.gguf"]) == 3
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "compiler: merge: m has a rope_scaling of Llama 3's kind, which GGUF's qwen2 has not"
+    )
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("form", ["q8_0", "q4_0"])
 def test_codes_of_few_bits_go_out_and_come_in_as_they_are(form: str):

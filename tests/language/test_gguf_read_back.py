@@ -3,14 +3,17 @@
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from subjects.language_model import GPT2, LLAMA, SIZES, made_folder
 
 import prograd
 from compiler.__main__ import main as compiler
+from compiler.errors import CompileError
+from compiler.exporters.gguf_read_back import require_architecture
 from compiler.frontends.language_models.config import architecture_in
-from runtime.language.gguf import read_gguf
+from runtime.language.gguf import GgufFile, read_gguf
 from runtime.language.gguf_tokenizer import texts_of
 from runtime.language.tokenizer import Tokenizer
 
@@ -222,3 +225,22 @@ def test_a_missing_window_is_that_of_transformers():
     assert architecture_in(Path("c"), LLAMA | {"model_type": "mistral"}).windows == (4096,) * 2
     used = LLAMA | {"model_type": "qwen2", "use_sliding_window": True, "num_hidden_layers": 30, "sliding_window": 8}
     assert architecture_in(Path("c"), used).windows == (0,) * 28 + (8, 8)
+
+
+@pytest.mark.parametrize(
+    "more", [{"rope_theta": 1e6}, {"rope_theta": 1e4, "rope_scaling": {"type": "linear", "factor": 2}}]
+)
+def test_layers_with_a_window_as_long_as_the_model_keep_rotations_of_their_own(more: dict[str, Any]):
+    given = GEMMA | {"rope_local_base_freq": 1e4, "sliding_window": 4096} | more
+    every_second, every_sixth, none = (
+        architecture_in(Path("c"), given | change)
+        for change in ({"sliding_window_pattern": 2}, {}, {"sliding_window": None})
+    )
+    file = GgufFile(Path("m"), {"general.architecture": "gemma3"}, {}, {})
+    for read in (every_sixth, none):
+        with patch("compiler.exporters.gguf_read_back.architecture_of_file", lambda _, read=read: read):
+            with pytest.raises(
+                CompileError, match=r"^merge: m has windows \[128, 0\], and a reader of GGUF's gemma3 takes"
+            ):
+                require_architecture(every_second, file)
+            require_architecture(read, file)

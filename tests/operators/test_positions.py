@@ -47,22 +47,27 @@ def test_sinusoidal_positions_are_sines_and_cosines():
             np.testing.assert_allclose(found[place][i : i + 2], [math.sin(angle), math.cos(angle)], atol=1e-13)
 
 
+@pytest.mark.parametrize("factors", [None, [2.0, 0.5]])
 @pytest.mark.parametrize("interleaved", [False, True])
-def test_rotary_positions_turn_pairs_in_their_plane(interleaved):
+def test_rotary_positions_turn_pairs_in_their_plane(interleaved, factors):
     x, positions = RNG.normal(size=(2, 3, 5, 4)), np.array([0, 1, 2, 9, 4])
-    found = evaluate(lambda x, p: ops.rotary_embedding(x, p, base=50.0, interleaved=interleaved), x, positions)
+    found = evaluate(lambda x, p: ops.rotary_embedding(x, p, factors, base=50.0, interleaved=interleaved), x, positions)
     for n, h, p, i in product(range(2), range(3), range(5), range(2)):
         a, b = (2 * i, 2 * i + 1) if interleaved else (i, i + 2)
-        turned = complex(x[n, h, p, a], x[n, h, p, b]) * np.exp(1j * positions[p] / 50 ** (2 * i / 4))
+        turned = complex(x[n, h, p, a], x[n, h, p, b]) * np.exp(
+            1j * positions[p] / 50 ** (2 * i / 4) / (factors or [1, 1])[i]
+        )
         np.testing.assert_allclose([found[n, h, p, a], found[n, h, p, b]], [turned.real, turned.imag])
 
 
 def test_rotary_positions_may_differ_in_a_batch_and_have_second_gradients():
     block = Block()
-    x, positions = define(block, "x", (2, 1, 3, 4)), define(block, "p", (2, 1, 3))
-    feeds = {"x": RNG.normal(size=(2, 1, 3, 4)), "p": RNG.normal(size=(2, 1, 3))}
-    y = ops.rotary_embedding(x, positions)
-    check_orders(y * y, [x, positions], feeds, 2)
+    x, positions, factors = (
+        define(block, name, shape) for name, shape in (("x", (2, 1, 3, 4)), ("p", (2, 1, 3)), ("f", (2,)))
+    )
+    feeds = {"x": RNG.normal(size=(2, 1, 3, 4)), "p": RNG.normal(size=(2, 1, 3)), "f": np.array([1.5, 3.0])}
+    y = ops.rotary_embedding(x, positions, factors)
+    check_orders(y * y, [x, positions, factors], feeds, 2)
 
 
 def test_pixel_shuffle_moves_channels_into_blocks_as_pytorch_does():

@@ -69,8 +69,10 @@ def shapes_of(config: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     block |= {f"self_attn.{x}_proj": (rows, n) for x, rows in (("q", q), ("k", k), ("v", k))}
     block |= {"self_attn.o_proj": (n, q), "mlp.gate_proj": (hidden, n), "mlp.up_proj": (hidden, n)}
     block |= {"mlp.down_proj": (n, hidden)}
+    biases = {"q": q, "k": k, "v": k} if config["model_type"] == "qwen2" else {}
     found = {"model.embed_tokens.weight": (CODES, n), "model.norm.weight": (n,)}
     layers = range(config["num_hidden_layers"])
+    found |= {f"model.layers.{i}.self_attn.{x}_proj.bias": (rows,) for i in layers for x, rows in biases.items()}
     return found | {f"model.layers.{i}.{name}.weight": shape for i in layers for name, shape in block.items()}
 
 

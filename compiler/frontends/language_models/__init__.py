@@ -4,6 +4,7 @@ from compiler import from_lm
 
 config    the architecture that config.json describes
 config_keys  the keys of config.json
+rotary    the rotary positions that config.json describes
 stored_states  weights as states of a program
 weights   the tensors of the folder's files
 gguf_model  the architecture and the weights of a GGUF file

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 from compiler.errors import CompileError
 from compiler.frontends.language_models.config_keys import ACTIVATIONS, MOST, MOST_LAYERS, Config, read_json
+from compiler.frontends.language_models.rotary import Rotary, rotary_of
 
 WINDOW: Final = 4096
 """The window of layers that have one if the config does not say it, as transformers has it for all families."""
@@ -35,7 +36,8 @@ class Architecture:
         norm: "rms_from_1" multiplies by 1 + the weight.
         activation: the function inside the feed-forward part.
         rotary: the base of rotary positions; 0 for a table of trained positions.
-        local_rotary: that of layers with a window.
+        rotary_factors: for each pair of a head, what its rotation is divided by; empty for 1.
+        local_rotary: the base of layers with a window, whose rotations no factors divide; 0 for `rotary` as it is.
         windows: for each layer, the number of positions that a query sees; 0 for all before it.
         bias: True if queries, keys and values have biases.
         output_bias: True if the output of attention has one.
@@ -65,6 +67,7 @@ class Architecture:
     scale: float
     stops: tuple[int, ...]
     rotary: float = 0.0
+    rotary_factors: tuple[float, ...] = ()
     local_rotary: float = 0.0
     bias: bool = False
     output_bias: bool = False
@@ -117,6 +120,8 @@ def _llama(config: Config, **more: Any) -> Architecture:
         "scale": head_size**-0.5,
         "stops": config.stops(),
     }
+    if "rotary" not in more:
+        own["rotary"], own["rotary_factors"] = rotary_of(config, 10000.0, head_size)
     if "activation" not in more:
         own["activation"] = config.word("hidden_act", ACTIVATIONS, "silu")
     return Architecture(**(own | more))
@@ -126,7 +131,6 @@ def _plain_llama(config: Config) -> Architecture:
     bias = config.flag("attention_bias", False)
     return _llama(
         config,
-        rotary=config.rotary(10000.0),
         bias=bias,
         output_bias=bias,
         hidden_bias=config.flag("mlp_bias", False),
@@ -134,18 +138,18 @@ def _plain_llama(config: Config) -> Architecture:
 
 
 def _mistral(config: Config) -> Architecture:
-    made = _llama(config, rotary=config.rotary(10000.0))
+    made = _llama(config)
     return _windowed(config, made, [True] * made.layers)
 
 
 def _qwen2(config: Config) -> Architecture:
-    made = _llama(config, rotary=config.rotary(10000.0), bias=True)
+    made = _llama(config, bias=True)
     return _windowed_qwen(config, made)
 
 
 def _qwen3(config: Config) -> Architecture:
     bias = config.flag("attention_bias", False)
-    made = _llama(config, rotary=config.rotary(10000.0), bias=bias, output_bias=bias, norms_of_heads=True)
+    made = _llama(config, bias=bias, output_bias=bias, norms_of_heads=True)
     return _windowed_qwen(config, made)
 
 
@@ -178,23 +182,26 @@ def _windowed(config: Config, made: Architecture, default: list[bool]) -> Archit
 
 
 def _gemma3(config: Config) -> Architecture:
-    given = dict(config.given)
-    bases = given.get("rope_parameters")
-    if isinstance(bases, dict) and "full_attention" in bases:  # as newer versions of transformers write it
-        parts = {key: bases.get(key) for key in ("full_attention", "sliding_attention")}
-        plain = Config(config.path, {"rope_parameters": parts["full_attention"], "model_type": "gemma3_text"})
-        local = Config(config.path, {"rope_parameters": parts["sliding_attention"], "model_type": "gemma3_text"})
-        config.know("rope_parameters")
-        rotary, local_rotary = plain.rotary(1e6), local.rotary(1e4)
+    size, parts = config.size("head_dim", 256), config.given.get("rope_parameters")
+    if isinstance(parts, dict) and "full_attention" in parts:  # as newer versions of transformers write it
+        rotary = rotary_of(Config(config.path, {"rope_parameters": parts["full_attention"]}), 1e6, size)
+        local = rotary_of(Config(config.path, {"rope_parameters": parts.get("sliding_attention")}), 1e4, size)
+        config.know("rope_parameters", "rope_theta", "rope_scaling")
     else:
-        rotary, local_rotary = config.rotary(1e6), config.number("rope_local_base_freq", 1e4)
-    config.know("rope_local_base_freq", "rope_theta", "rope_scaling")
+        rotary, local = rotary_of(config, 1e6, size), Rotary(config.number("rope_local_base_freq", 1e4))
+    if local.factors:
+        raise CompileError(
+            f"{config.path}: rope_parameters scales sliding_attention; the builder scales full_attention"
+        )
+    config.know("rope_local_base_freq")
     bias = config.flag("attention_bias", False)
     width = config.size("hidden_size")
     made = _llama(
         config,
-        rotary=rotary,
-        local_rotary=local_rotary,
+        head_size=size,
+        rotary=rotary.base,
+        rotary_factors=rotary.factors,
+        local_rotary=local.base,
         norm="rms_from_1",
         activation=config.word("hidden_activation", ACTIVATIONS, "gelu_pytorch_tanh"),
         norms_of_heads=True,

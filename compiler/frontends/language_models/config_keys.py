@@ -124,23 +124,6 @@ class Config:
         codes = found if isinstance(found, list) else [found]
         return tuple(code for code in codes if isinstance(code, int) and not isinstance(code, bool))
 
-    def rotary(self, default: float) -> float:
-        """Return the base of rotary positions; raise CompileError for a scaling of them."""
-        scaling = self._value("rope_scaling", 0) or {}
-        inside = self._value("rope_parameters", 0) or {}
-        both = {**(scaling if isinstance(scaling, dict) else {}), **(inside if isinstance(inside, dict) else {})}
-        kind = both.get("rope_type", both.get("type", "default"))
-        if kind not in ("default", None):
-            raise CompileError(
-                f"{self.path}: rope_scaling is of the type {kind!r}; the builder knows positions without scaling"
-            )
-        base = both.get("rope_theta", self._value("rope_theta", default))
-        if isinstance(base, bool) or not isinstance(base, int | float) or not 1 < base < 1e30:
-            raise CompileError(f"{self.path}: rope_theta is {base!r}, not a number above 1")
-        if self.number("partial_rotary_factor", 1.0) != 1 or both.get("partial_rotary_factor", 1.0) != 1:
-            raise CompileError(f"{self.path}: partial_rotary_factor is not 1; the builder rotates whole heads")
-        return float(base)
-
     def know(self, *keys: str) -> None:
         """Count keys as understood."""
         self._known.update(keys)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -45,11 +47,14 @@ _SIZES_GPT2: Final = {
     "attention.layer_norm_epsilon": "layer_norm_epsilon",
 }  # fmt: skip
 _NEUTRAL: Final = {
-    "rope.scaling.type": ("none",), "rope.scaling.factor": (0.0, 1.0), "expert_count": (0,), "expert_used_count": (0,),
+    "rope.scaling.type": ("none", "linear"), "expert_count": (0,), "expert_used_count": (0,),
     "attention.clamp_kqv": (0.0,), "attn_logit_softcapping": (0.0,), "final_logit_softcapping": (0.0,),
     "tensor_data_layout": ("Meta AI original pth", "reference"),
 }  # fmt: skip
 """Keys that must have one of these values."""
+
+FACTORS: Final = "rope_freqs.weight"
+"""The tensor by which files of the architecture llama divide the rotation of each pair."""
 
 _STOPS: Final = ("eos_token_id", "eot_token_id", "eom_token_id")
 
@@ -65,12 +70,31 @@ def read_model(path: Path) -> tuple[Architecture, Weights, GgufFile]:
         known = ", ".join(ARCHITECTURES)
         raise CompileError(f"{path}: general.architecture is {word!r}; there is a builder for {known}")
     made = architecture_of_file(file)
-    return made, GgufWeights(file, made), file
+    return replace(made, rotary_factors=_factors(file, made)), GgufWeights(file, made), file
 
 
 def architecture_of_file(file: GgufFile) -> Architecture:
     """Return the architecture that the header of a file describes; raise CompileError for keys that have no builder."""
     return architecture_in(file.path, _config(file, file.values["general.architecture"]))
+
+
+def _factors(file: GgufFile, made: Architecture) -> tuple[float, ...]:
+    """Return what the rotation of each pair is divided by: numbers of the header or of a tensor."""
+    tensor = file.tensors.get(FACTORS)
+    if tensor is None or made.family != "llama":
+        return made.rotary_factors
+    count = made.head_size // 2
+    if made.rotary_factors or tensor.kind.name != "F32" or tensor.shape != (count,):
+        raise CompileError(
+            f"{file.path}: {FACTORS} does not have {count} numbers of F32, or the header has a factor beside them"
+        )
+    try:
+        factors = np.frombuffer(file.bytes_of(FACTORS), "<f4").tolist()
+    except ExecutionError as error:
+        raise CompileError(str(error)) from None
+    if not all(0 < factor < math.inf for factor in factors):
+        raise CompileError(f"{file.path}: {FACTORS} has a number that is not positive")
+    return tuple(factors)
 
 
 def _config(file: GgufFile, word: str) -> dict[str, Any]:
@@ -101,6 +125,9 @@ def _sizes(file: GgufFile, word: str) -> tuple[dict[str, Any], dict[str, Any]]:
         name = key.removeprefix(f"{word}.")
         if name in sizes:
             given[sizes[name]] = value
+        elif name == "rope.scaling.factor":
+            if value not in (0.0, 1.0) and file.values.get(f"{word}.rope.scaling.type") != "none":
+                given["rope_scaling"] = {"rope_type": "linear", "factor": value}
         elif name in ("rope.dimension_count", "attention.value_length", "vocab_size"):
             beside[name] = value
         elif name != key and value not in _NEUTRAL.get(name, ()):
@@ -140,6 +167,8 @@ class GgufWeights(Weights):
         self.folder, self.file, self.made = file.path, file, made
         self.tensors, self._there = {}, {}
         for there, tensor in file.tensors.items():
+            if there == FACTORS and made.family == "llama":
+                continue
             name = name_in_folders(made.family, there)
             if name is None:
                 raise CompileError(f"{file.path}: no layer of {made.family} reads the tensor {there[:80]}")

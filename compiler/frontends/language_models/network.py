@@ -74,9 +74,10 @@ class Network:
         if made.norms_of_heads:
             q, k = self._norm(q, f"{at}.q_norm"), self._norm(k, f"{at}.k_norm")
         if made.rotary:
-            base = made.local_rotary if made.windows[layer] and made.local_rotary else made.rotary
+            is_local = made.windows[layer] and made.local_rotary
+            base, factors = (made.local_rotary, ()) if is_local else (made.rotary, made.rotary_factors)
             among = ops.unsqueeze(positions, axis=(1,)) if positions.rank == 2 else positions
-            q, k = (ops.rotary_embedding(each, among, base=base) for each in (q, k))
+            q, k = (ops.rotary_embedding(each, among, factors or None, base=base) for each in (q, k))
         y = ops.transpose(attend(layer, q, k, v), axis=(0, 2, 1, 3))
         y = ops.reshape(y, shape=(*x.shape[:2], made.heads * made.head_size))
         return self._linear(y, f"{at}.{'c_proj' if _is_gpt2(made) else 'o_proj'}", made.width, made.output_bias)

@@ -21,13 +21,28 @@ from runtime.language.writer import Writer
 torch = pytest.importorskip("torch")
 transformers: Any = None
 LENGTH = 48
+LLAMA_3 = {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+           "original_max_position_embeddings": 40, "rope_theta": 100.0}  # fmt: skip
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt2": ("GPT2", {"vocab_size": CODES, "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128}),
     "llama": ("Llama", SIZES),
     "llama with biases": ("Llama", {**SIZES, "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True}),
+    "llama 3": ("Llama", {**SIZES, "head_dim": 16, "rope_parameters": LLAMA_3}),
+    "llama, longer by interpolation": ("Llama", {**SIZES, "rope_scaling": {"type": "linear", "factor": 3.0}}),
     "mistral": ("Mistral", {**SIZES, "sliding_window": 16}),
     "qwen2": ("Qwen2", {**SIZES, "tie_word_embeddings": True}),
     "qwen3": ("Qwen3", {**SIZES, "head_dim": 32}),
+    "qwen3, longer": ("Qwen3", {**SIZES, "head_dim": 32, "rope_scaling": LLAMA_3}),
+    "gemma3, longer": (
+        "Gemma3Text",
+        {
+            **SIZES,
+            "num_hidden_layers": 7,
+            "head_dim": 16,
+            "sliding_window": 16,
+            "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+        },
+    ),
     "gemma3": ("Gemma3Text", {**SIZES, "num_hidden_layers": 7, "head_dim": 16, "sliding_window": 16}),
 }
 
@@ -43,7 +58,7 @@ def model(family: str, folder: Path) -> Any:
     """Write a model with random weights as a folder, and return it in float64."""
     name, sizes = FAMILIES[family]
     torch.manual_seed(0)
-    kind = getattr(transformers, f"{name.removesuffix('Text')}ForCausalLM" if family == "gemma3" else
+    kind = getattr(transformers, f"{name.removesuffix('Text')}ForCausalLM" if "gemma3" in family else
                    "GPT2LMHeadModel" if family == "gpt2" else f"{name}ForCausalLM")  # fmt: skip
     made = kind(getattr(transformers, f"{name}Config")(**sizes)).eval()
     with torch.no_grad():

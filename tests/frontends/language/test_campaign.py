@@ -23,6 +23,7 @@ LOST: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "epsilon of gpt2": (GPT2, {"epsilon": 1e-3}),
     "activation": (GPT2, {"activation": "gelu"}),
     "base": (LLAMA, {"rotary": 20000.0}),
+    "scaling": (LLAMA | {"rope_scaling": {"rope_type": "linear", "factor": 4.0}}, {"rotary_factors": ()}),
     "local base": (GEMMA, {"local_rotary": 100.0}),
     "windows": (GEMMA, {"windows": (0, 0)}),
     "window": (GEMMA, {"windows": (5, 5)}),

@@ -70,6 +70,8 @@ def _relative_of_llama(rng: Random, family: str) -> tuple[dict[str, Any], dict[s
     }
     base = rng.choice(BASES)
     options |= {"rope_theta": base} if rng.random() < 0.7 else {"rope_parameters": _rotary(rng, family, base)}
+    if "rope_theta" in options and rng.random() < 0.4:
+        options["rope_scaling"] = _scaled(rng, family)
     if family in ("llama", "qwen3", "gemma3_text"):
         options["attention_bias"] = rng.random() < 0.4
     if family == "llama":
@@ -93,18 +95,29 @@ def _relative_of_llama(rng: Random, family: str) -> tuple[dict[str, Any], dict[s
 
 def _rotary(rng: Random, family: str, base: float) -> dict[str, Any]:
     """Return the rotary positions in the form of new versions of transformers."""
-    whole = {"rope_type": "default", "rope_theta": base}
+    plain = {"rope_type": "default"}
+    whole = {**(_scaled(rng, family) if rng.random() < 0.4 else plain), "rope_theta": base}
     if family != "gemma3_text":
         return whole
-    return {"full_attention": whole, "sliding_attention": {**whole, "rope_theta": rng.choice([100.0, 10000.0])}}
+    return {"full_attention": whole, "sliding_attention": {**plain, "rope_theta": rng.choice([100.0, 10000.0])}}
+
+
+def _scaled(rng: Random, family: str) -> dict[str, Any]:
+    """Return a scaling of rotary positions; GGUF has words for that of Llama 3 in files of Llama only."""
+    factor = rng.choice([2.0, 8.0, 32.0])
+    if (family != "llama" and rng.random() < 0.8) or rng.random() < 0.4:
+        return {"rope_type": "linear", "factor": factor}
+    low = rng.choice([1.0, 2.0])
+    turns = {"low_freq_factor": low, "high_freq_factor": low * rng.choice([2, 4])}
+    return {"rope_type": "llama3", "factor": factor, "original_max_position_embeddings": rng.choice([8, 32]), **turns}
 
 
 def _unknown(family: str) -> list[dict[str, Any]]:
     if family == "gpt2":
         return [{"scale_attn_by_inverse_layer_idx": True}, {"scale_attn_weights": False}]
-    scaled = {"rope_type": "linear", "factor": 4.0, "rope_theta": 10000.0}
+    scaled = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 10000.0}
     if family == "gemma3_text":
         both = {"full_attention": scaled, "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}
         caps = [{"attn_logit_softcapping": 1.0}, {"final_logit_softcapping": 1.0}]
         return [*caps, {"use_bidirectional_attention": True}, {"rope_parameters": both}]
-    return [{"rope_parameters": scaled}, {"rope_scaling": {"rope_type": "linear", "factor": 4.0}}]
+    return [{"rope_parameters": scaled}, {"rope_scaling": {"rope_type": "dynamic", "factor": 4.0}}]

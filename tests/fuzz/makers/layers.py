@@ -111,5 +111,7 @@ each(
 @maker("rotary_embedding")
 def rotary(d: Draw) -> None:
     t = d.int(1, 3)
-    x = d.tensor((d.size(1, 2), d.int(1, 2), t, 2 * d.int(1, 2)))
-    d.call("rotary_embedding", x, d.below((t,), 9), interleaved=d.chance(0.5), base=d.choice([10000.0, 10.0]))
+    pairs = d.int(1, 2)
+    x = d.tensor((d.size(1, 2), d.int(1, 2), t, 2 * pairs))
+    factors = [d.tensor((pairs,), x.dtype, "positive")] if d.chance(0.3) else []
+    d.call("rotary_embedding", x, d.below((t,), 9), *factors, interleaved=d.chance(0.5), base=d.choice([10000.0, 10.0]))

@@ -162,9 +162,10 @@ def sinusoidal_positions(positions, *, size, base=10000.0, dtype="float32"):
 
 
 @spelled("rotary_embedding")
-def rotary_embedding(x, positions, *, base=10000.0, interleaved=False):
+def rotary_embedding(x, positions, factors=None, *, base=10000.0, interleaved=False):
     size = x.shape[-1]
     rates = base ** (-torch.arange(0, size, 2, dtype=torch.float64) / size)
+    rates = rates if factors is None else rates / factors.to(torch.float64)
     angles = positions.to(torch.float64).unsqueeze(-1) * rates
     sin, cos = torch.sin(angles).to(x.dtype), torch.cos(angles).to(x.dtype)
     a, b = (x[..., 0::2], x[..., 1::2]) if interleaved else x.chunk(2, -1)
