@@ -1,4 +1,4 @@
-"""Rows that are given in Python: arrays, frames, iterators; and what is said of those that are none."""
+"""Rows that are given in Python: arrays, frames, iterators; and the errors for other objects."""
 
 from pathlib import Path
 from typing import Any

@@ -58,7 +58,7 @@ class Asked(NamedTuple):
             arrays.
         feeds: arrays for the feeds, or the name of a split; unused with `table`.
         ids: column of the table that names its rows; None for the one called "id", or else the number of the row.
-        decode: columns by fetch, in place of those that the program tells, and fetches of bytes.
+        decode: the column that each of some fetches predicts, or "utf-8"; the program tells those of the others.
         fetch: names of the fetches to write; all if there are none.
     """
 

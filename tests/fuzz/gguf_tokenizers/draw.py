@@ -94,7 +94,7 @@ def _pieces(rng: Random) -> dict[str, Any]:
 
 
 def _around(*tokens: str | None) -> dict[str, Any]:
-    """Return the step that puts tokens around a text, which is None among them."""
+    """Return the step that puts tokens around a text; None stands for the text itself."""
     single = [
         {"Sequence": {"id": "A", "type_id": 0}} if token is None else {"SpecialToken": {"id": token, "type_id": 0}}
         for token in tokens
