@@ -49,6 +49,11 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     },
     "index_add": lambda x: x.index_add(1, torch.arange(64) // 3, x.sin(), alpha=2),
     "rrelu in evaluation": lambda x: nn.functional.rrelu(x, 0.1, 0.4),
+    "stable sort": lambda x: torch.sort(x.round(), dim=0, stable=True)[1] + x,
+    "stable sort, falling": lambda x: torch.sort(x, stable=True, descending=True)[0],
+    "signbit": lambda x: torch.signbit(torch.cat([x, -0.0 * x.detach().abs()])) + x.repeat(2, 1),
+    "ldexp": lambda x: torch.ldexp(x, torch.arange(64) % 5),  # by negative ones PyTorch's gradient is 0
+    **{f"polygamma {n}": lambda x, n=n: torch.polygamma(n, x.square() + 1) for n in (0, 1, 2)},
     "shifts": lambda x: ((x * 10).long() << 1) + ((x * 10).long() >> 1) + x,
 }
 
@@ -75,6 +80,28 @@ def test_values_and_gradients_are_those_of_pytorch(name: str):
     np.testing.assert_allclose(run.step({"x": X.numpy()})["y"], wanted.detach(), rtol=1e-4, atol=1e-4)
     stepped = (module.w - 0.1 * module.w.grad).detach()
     np.testing.assert_allclose(run.state["w"], stepped, rtol=1e-4, atol=1e-5)
+
+
+class Drawn(nn.Module):
+    """Draws numbers for each row, as the steps of a diffusion are drawn, and an order of columns."""
+
+    def forward(self, x: Any) -> tuple[Any, ...]:
+        steps = torch.randint(2, 7, (x.shape[0], 64)) + 0 * x
+        return steps, torch.randint_like(x, 3) + 0 * x, torch.randperm(64, dtype=torch.int32)
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_random_integers_and_orders_are_drawn_anew(engine: Any):
+    program = from_torch(Drawn(), {"x": X}, batch="batch")
+    run = Run(program.compile(batch=32), engine=engine, seed=3)
+    steps, others, order = run.predict({"x": X.numpy()}).values()
+    assert [*np.unique(steps)] == [2, 3, 4, 5, 6]
+    assert [*np.unique(others)] == [0, 1, 2]
+    assert order.dtype == np.int32
+    assert [*np.sort(order)] == [*range(64)]
+    assert [*order] != [*range(64)]
+    counts = np.bincount(steps.astype(int).ravel())[2:]
+    np.testing.assert_allclose(counts, 32 * 64 / 5, rtol=0.2)
 
 
 class Masked(nn.Module):

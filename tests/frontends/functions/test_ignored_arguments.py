@@ -28,6 +28,7 @@ OF_ONE_OPERATOR = {
         *("aten.flatten.using_ints end_dim", "aten.flatten.using_ints start_dim", "aten.new_empty.default self"),
         *("aten.new_ones.default self", "aten.new_zeros.default self", "aten.normal_functional.default self"),
         *("aten.ones_like.default self", "aten.rand_like.default self", "aten.randn_like.default self"),
+        *("aten.randint_like.default self", "aten.randint_like.low_dtype self"),
         *("aten.reshape_as.default other", "aten.type_as.default other", "aten.unflatten.int dim"),
         *("aten.uniform.default self", "aten.view_as.default other", "aten.zeros_like.default self"),
         *("aten._reshape_alias.default stride", "aten.empty_permuted.default physical_layout"),
@@ -45,6 +46,7 @@ OF_ONE_OPERATOR = {
         "aten.rnn_tanh.input num_layers",
     ],
     "PyTorch writes it": ["aten.rrelu_with_noise.default noise", "aten.rrelu_with_noise_functional.default noise"],
+    "every sort keeps the order of equal elements": ["aten.sort.stable stable"],
     "the operator is refused": ["aten.masked_select.default mask", "aten.masked_select.default self"],
 }
 

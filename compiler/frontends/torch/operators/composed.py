@@ -72,10 +72,15 @@ def _copysign(call: Call, a: Arranged, b: Arranged | float) -> Arranged:
     def signed(v: Value, w: Any) -> Value:
         if not isinstance(w, Value):
             return ops.abs(v) * math.copysign(1.0, w)
-        is_below = ops.logical_or(w < 0.0, 1.0 / ops.stop_gradient(w) < 0.0)
-        return ops.abs(v) * (1.0 - 2.0 * ops.cast(is_below, dtype=v.dtype))
+        return ops.abs(v) * (1.0 - 2.0 * ops.cast(_has_sign(w), dtype=v.dtype))
 
     return pointwise(signed, *operands)
+
+
+def _has_sign(v: Value) -> Value:
+    """Return True for numbers below 0 and for the zero that has a sign."""
+    is_below = v < 0
+    return ops.logical_or(is_below, 1.0 / ops.stop_gradient(v) < 0.0) if v.dtype.startswith("float") else is_below
 
 
 def _round(call: Call, x: Arranged, *, decimals: int = 0) -> Arranged:
@@ -131,6 +136,8 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.hypot.default": binary(lambda a, b: ops.sqrt(ops.square(a) + ops.square(b))),
     "aten.copysign.Tensor": _copysign,
     "aten.copysign.Scalar": _copysign,
+    "aten.signbit.default": lambda call, x: pointwise(_has_sign, x),
+    "aten.ldexp.Tensor": binary(lambda a, b: a * ops.pow(2.0, b)),
     "aten.round.decimals": _round,
     "aten.searchsorted.Tensor": _searchsorted,
     "aten.bucketize.Tensor": lambda call, x, edges, **more: _searchsorted(call, edges, x, **more),

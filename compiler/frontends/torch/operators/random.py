@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged, arranged, pointwise, viewed, with_broadcast
+from compiler.frontends.elements import cast_to
 from compiler.frontends.extents import factored
 from compiler.frontends.torch.operators.call import Call, Mapping
 from registry import Value, ops
@@ -52,6 +54,20 @@ def _normal_around(call: Call, x: Any, mean: float = 0.0, deviation: float = 1.0
     return pointwise(lambda v: v * deviation + mean, _normal(call))
 
 
+def _integers(call: Call, low: int, high: int) -> Arranged:
+    made = ops.randint.on(call.block)(*_counters(call), shape=_shape(call), low=low, high=high, dtype="int64")
+    return cast_to(_whole(call, made), call.dtype)
+
+
+def _permutation(call: Call, count: Any, **more: Any) -> Arranged:
+    if not isinstance(count, int):
+        raise CompileError(
+            "a random order of a number of rows that is not fixed is not imported; import without a symbol"
+        )
+    made = ops.permutation.on(call.block)(*_counters(call), count=count)
+    return cast_to(arranged(made), call.dtype)
+
+
 def _rrelu(
     call: Call, x: Arranged, noise: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, *rest: Any
 ) -> tuple[Arranged, None]:
@@ -85,6 +101,11 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.rand_like.default": _uniform,
     "aten.randn.default": _normal,
     "aten.randn_like.default": _normal,
+    "aten.randint.default": lambda call, high, size, **more: _integers(call, 0, high),
+    "aten.randint.low": lambda call, low, high, size, **more: _integers(call, low, high),
+    "aten.randint_like.default": lambda call, x, high, **more: _integers(call, 0, high),
+    "aten.randint_like.low_dtype": lambda call, x, low, high, **more: _integers(call, low, high),
+    "aten.randperm.default": _permutation,
     "aten.uniform.default": _uniform_between,
     "aten.exponential.default": _exponential,
     "aten.normal.float_float": lambda call, mean, deviation, size, **more: _normal_around(call, None, mean, deviation),

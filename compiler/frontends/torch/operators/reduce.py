@@ -174,6 +174,7 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.cummin.default": _running(-1.0),
     "aten.logcumsumexp.default": _running_logarithm,
     "aten.sort.default": _sorted,
+    "aten.sort.stable": _sorted,
     "aten.topk.default": _topk,
     "aten.kthvalue.default": _kth,
     "aten.median.dim": _median,

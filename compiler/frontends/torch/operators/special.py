@@ -105,6 +105,9 @@ _XLOG1PY: Final = _with_logarithm(ops.log1p, -1.0)
 OPERATORS: Final[dict[str, Mapping]] = {
     "aten.sinc.default": _sinc,
     "aten.erfinv.default": _inverse_error,
+    "aten.polygamma.default": lambda call, n, x: pointwise(
+        lambda v: ops.polygamma(v, n=n) if n else ops.digamma(v), cast_to(x, call.dtype)
+    ),
     "aten.special_entr.default": _entropy,
     **{f"aten.xlogy.{overload}": _XLOGY for overload in ("Tensor", "Scalar_Self", "Scalar_Other")},
     **{f"aten.special_xlog1py.{overload}": _XLOG1PY for overload in ("default", "self_scalar", "other_scalar")},
