@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ("tiers",)
+pytest_plugins = ("tiers", "optional_packages")
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from control import test_fallback, test_shared_iterations
 from native.bound import lowered
 

@@ -11,9 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("sklearn", reason='pip install -e ".[test]" brings it')
-
 import scipy.sparse
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris

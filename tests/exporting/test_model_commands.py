@@ -3,15 +3,14 @@
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
-onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
-
-import prograd  # noqa: E402
-from compiler.__main__ import main  # noqa: E402
-from prograd import Program, layers, ops, sgd  # noqa: E402
-from prograd_proto import program_pb2 as pb  # noqa: E402
-from prograd_proto.files import load, save  # noqa: E402
+import prograd
+from compiler.__main__ import main
+from prograd import Program, layers, ops, sgd
+from prograd_proto import program_pb2 as pb
+from prograd_proto.files import load, save
 
 
 @pytest.fixture

@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from safetensors.numpy import load_file
 
-onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
-
-import prograd  # noqa: E402
-from compiler.__main__ import main  # noqa: E402
-from prograd import Program, adam, layers, ops, uniform  # noqa: E402
-from prograd_proto.identity import program_sha256  # noqa: E402
-from prograd_proto.wording import install_hint  # noqa: E402
-from runtime.errors import DataError  # noqa: E402
+import prograd
+from compiler.__main__ import main
+from prograd import Program, adam, layers, ops, uniform
+from prograd_proto.identity import program_sha256
+from prograd_proto.wording import install_hint
+from runtime.errors import DataError
 
 ENGINES = ("reference", "native")
 

@@ -2,13 +2,11 @@
 
 import numpy as np
 import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
 
-torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
-
-from torch import Tensor, nn  # noqa: E402 - it is there
-from torch.nn.functional import scaled_dot_product_attention  # noqa: E402
-
-import prograd  # noqa: E402
+import prograd
 
 ROWS, HEADS, LENGTH = 4, 4, 32
 

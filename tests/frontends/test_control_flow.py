@@ -5,16 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch._higher_order_ops import map as map_rows
+from torch._higher_order_ops import scan, while_loop
 
-torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
-
-from torch._higher_order_ops import map as map_rows  # noqa: E402 - it needs PyTorch
-from torch._higher_order_ops import scan, while_loop  # noqa: E402
-
-import prograd  # noqa: E402
-from compiler import CompileError  # noqa: E402
-from frontends.agreement import agreement  # noqa: E402
-from prograd import Run, from_torch, ops  # noqa: E402
+import prograd
+from compiler import CompileError
+from frontends.agreement import agreement
+from prograd import Run, from_torch, ops
 
 WIDTH = 64
 

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file
 
-torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
-
-from safetensors.torch import load_file  # noqa: E402
-
-import prograd  # noqa: E402
-from frontends.torchvision_without_operators import torchvision  # noqa: E402 - it needs PyTorch
-from prograd import data, ops, sgd  # noqa: E402
+import prograd
+from frontends.torchvision_without_operators import torchvision
+from prograd import data, ops, sgd
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

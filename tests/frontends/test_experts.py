@@ -4,16 +4,13 @@ import itertools
 from types import SimpleNamespace
 
 import pytest
+import torch
+from torch import nn
+from transformers.integrations import moe
 
-torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
-pytest.importorskip("transformers.integrations.moe", reason="needs transformers 5")
-
-from torch import nn  # noqa: E402 - it is there
-from transformers.integrations import moe  # noqa: E402
-
-from compiler.frontends.torch.experts import all_experts  # noqa: E402
-from frontends.agreement import agreement  # noqa: E402
-from frontends.networks import network  # noqa: E402
+from compiler.frontends.torch.experts import all_experts
+from frontends.agreement import agreement
+from frontends.networks import network
 
 ROWS, EXPERTS, CHOSEN, SIZE, HIDDEN = 32, 4, 2, 64, 32
 

@@ -8,17 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
 
-torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
-
-from safetensors.torch import load_file, save_file  # noqa: E402 - it needs PyTorch
-from torch import nn  # noqa: E402
-
-import prograd  # noqa: E402
-from compiler import CompileError  # noqa: E402
-from frontends.by_hand import require_same_steps  # noqa: E402 - it needs PyTorch
-from prograd import Run, adam, from_torch, ops  # noqa: E402
-from prograd_proto import type_of  # noqa: E402
+import prograd
+from compiler import CompileError
+from frontends.by_hand import require_same_steps
+from prograd import Run, adam, from_torch, ops
+from prograd_proto import type_of
 
 
 class Images(nn.Module):

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
-
-import prograd  # noqa: E402
-from compiler.__main__ import main  # noqa: E402
+import prograd
+from compiler.__main__ import main
 
 NETS = """
 import sys

@@ -3,14 +3,11 @@
 import pytest
 
 from compiler import CompileError
-
-torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
-
-from frontends.agreement import agreement  # noqa: E402 - it needs PyTorch
-from frontends.configurations import TRANSFORMERS  # noqa: E402
-from frontends.double import DoubleThroughout  # noqa: E402
-from frontends.networks import network  # noqa: E402
-from frontends.steps import OPTIMIZERS, differences  # noqa: E402
+from frontends.agreement import agreement
+from frontends.configurations import TRANSFORMERS
+from frontends.double import DoubleThroughout
+from frontends.networks import network
+from frontends.steps import OPTIMIZERS, differences
 
 IMAGES = [
     "torchvision:resnet18",

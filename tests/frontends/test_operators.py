@@ -4,14 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
+from torch.nn import functional as F  # noqa: N812 - its usual name
 
 import prograd
-
-torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
-
-from torch.nn import functional as F  # noqa: E402, N812 - its usual name
-
-from frontends.agreement import agreement  # noqa: E402 - it needs PyTorch
+from frontends.agreement import agreement
 
 Function = Callable[..., object]
 

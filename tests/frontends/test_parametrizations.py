@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
+from torch.nn.utils import parametrizations
 
-torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
-
-from torch import nn  # noqa: E402 - it is there
-from torch.nn.utils import parametrizations  # noqa: E402
-
-from frontends.agreement import agreement  # noqa: E402 - it needs PyTorch
-from prograd import Run, from_torch, ops, sgd  # noqa: E402
+from frontends.agreement import agreement
+from prograd import Run, from_torch, ops, sgd
 
 ROWS, SIZE = 32, 64
 

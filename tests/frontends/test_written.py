@@ -1,14 +1,12 @@
 """Modules as users write them compute and train as in PyTorch, in float64 on both engines."""
 
 import pytest
+import torch
+from torch import Tensor, nn
 
-torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
-
-from torch import Tensor, nn  # noqa: E402 - it is there
-
-import prograd  # noqa: E402
-from frontends.agreement import agreement  # noqa: E402 - it needs PyTorch
-from frontends.written import WRITTEN  # noqa: E402
+import prograd
+from frontends.agreement import agreement
+from frontends.written import WRITTEN
 
 
 @pytest.mark.parametrize("name", WRITTEN)

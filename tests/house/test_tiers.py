@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
@@ -92,6 +95,17 @@ def test_a_drawn_test_that_fails_is_printed_with_the_command_that_repeats_it(cap
     reporter = SimpleNamespace(stats={"failed": reports, "error": uncollected}, write_line=print)
     pytest_terminal_summary(reporter)  # pyright: ignore[reportArgumentType] - all that it reads
     assert capsys.readouterr().out == "repeat with: CI=1 .venv/bin/pytest -m \"\" 't.py::a[x y]'\n"
+
+
+def test_a_file_of_tests_is_skipped_only_for_an_optional_package_that_is_missing(tmp_path: Path):
+    for name in ("onnx", "numpy"):
+        (tmp_path / f"test_{name}.py").write_text(f"import sys\nsys.modules['{name}'] = None\nimport {name}\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "optional_packages", "-c", os.devnull, "-rsE", tmp_path]
+    done = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    summary = done.stdout.splitlines()[-4:]
+    assert summary[0].endswith("test_onnx.py:0: needs onnx")
+    assert summary[1].endswith("test_numpy.py")
 
 
 def test_the_slow_functions_are_those_whose_tests_are_slow_on_average_or_together():

@@ -2,12 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
-
-from torch import nn  # noqa: E402 - it is there
-
-from prograd import Run, from_torch  # noqa: E402
+from prograd import Run, from_torch
 
 RATE, ALPHA = 0.3, 1.7580993408473766
 SCALE = ((1 - RATE) * (1 + RATE * ALPHA**2)) ** -0.5

@@ -4,12 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
-onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
-
-import prograd  # noqa: E402
-from prograd import ops  # noqa: E402
+import prograd
+from prograd import ops
 
 helper, FLOAT, INT64 = onnx.helper, 1, 7
 RNG = np.random.default_rng(7)

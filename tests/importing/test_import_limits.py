@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Thread
 
 import numpy as np
+import onnx
 import pytest
 
 from compiler import from_onnx
@@ -17,7 +18,6 @@ from compiler.__main__ import main
 from compiler.frontends import account
 from prograd import ResourceLimit, load
 
-onnx = pytest.importorskip("onnx")
 helper, numpy_helper = onnx.helper, onnx.numpy_helper
 FLOAT, INT64, BOOL = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
 value = helper.make_tensor_value_info

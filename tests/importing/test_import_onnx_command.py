@@ -4,12 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
-onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
-
-import prograd  # noqa: E402
-from compiler.__main__ import main  # noqa: E402
+import prograd
+from compiler.__main__ import main
 
 
 @pytest.fixture

@@ -3,12 +3,11 @@
 from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime as runtime
 import pytest
 
-onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
-runtime = pytest.importorskip("onnxruntime", reason="needs ONNX Runtime: pip install onnxruntime")
-
-import prograd  # noqa: E402
+import prograd
 
 helper = onnx.helper
 RNG = np.random.default_rng(11)

@@ -3,12 +3,11 @@
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
-onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
-
-import prograd  # noqa: E402
-from prograd import ops  # noqa: E402
+import prograd
+from prograd import ops
 
 helper = onnx.helper
 X = np.random.default_rng(3).normal(0, 0.3, (32, 64)).astype(np.float32)

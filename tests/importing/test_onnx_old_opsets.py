@@ -3,11 +3,10 @@
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
-onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
-
-import prograd  # noqa: E402
+import prograd
 
 helper = onnx.helper
 RNG = np.random.default_rng(11)

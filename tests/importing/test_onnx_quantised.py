@@ -3,15 +3,13 @@
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from importing.test_from_onnx import drawn, model, predicted
+from onnx.reference import ReferenceEvaluator
 
-onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
-evaluator = pytest.importorskip("onnx.reference").ReferenceEvaluator
-
-from importing.test_from_onnx import drawn, model, predicted  # noqa: E402
-
-import prograd  # noqa: E402
-from prograd import ops  # noqa: E402
+import prograd
+from prograd import ops
 
 node = onnx.helper.make_node
 W = drawn(64, 16)
@@ -91,7 +89,7 @@ def test_a_quantised_file_predicts_up_to_a_rounding_and_trains_its_weights(name:
     source, step = FILES[name][0](), FILES[name][1]
     shape = [d.dim_value for d in source.graph.input[0].type.tensor_type.shape.dim]
     x = 2 * drawn(*shape)
-    wanted = evaluator(source).run(None, {"x": x})[0]
+    wanted = ReferenceEvaluator(source).run(None, {"x": x})[0]
     program = prograd.from_onnx(source, fake_quantize=fake)
     found = predicted(program, engine, {}, x=x)["y"]
     apart = np.abs(found - wanted)

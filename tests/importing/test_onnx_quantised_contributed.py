@@ -6,9 +6,9 @@
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
-onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
 runtime: Any = pytest.importorskip("onnxruntime", reason="needs ONNX Runtime: pip install onnxruntime")
 
 import prograd  # noqa: E402

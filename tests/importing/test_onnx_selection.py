@@ -3,14 +3,12 @@
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from importing.test_from_onnx import drawn, model, predicted
+from onnx.reference import ReferenceEvaluator
 
-onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
-evaluator = pytest.importorskip("onnx.reference").ReferenceEvaluator
-
-from importing.test_from_onnx import drawn, model, predicted  # noqa: E402
-
-import prograd  # noqa: E402
+import prograd
 
 node = onnx.helper.make_node
 NODES = [
@@ -76,6 +74,6 @@ def test_boxes_of_a_detector_are_chosen_as_by_loops(engine: Any):
     program = prograd.from_onnx(source, max_rows={"kept": 12})
     boxes, scores = np.abs(drawn(1, 30, 4)), np.abs(drawn(1, 2, 30))
     found = predicted(program, engine, {}, boxes=boxes, scores=scores)
-    reference = evaluator(source).run(None, {"boxes": boxes, "scores": scores})[0]
+    reference = ReferenceEvaluator(source).run(None, {"boxes": boxes, "scores": scores})[0]
     assert found["kept_count"] == len(reference)
     np.testing.assert_array_equal(found["kept"][: len(reference)], reference)

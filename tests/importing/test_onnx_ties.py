@@ -4,12 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
-onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
-
-import prograd  # noqa: E402
-from compiler.__main__ import main  # noqa: E402
+import prograd
+from compiler.__main__ import main
 
 helper = onnx.helper
 W = np.random.default_rng(5).normal(0, 0.3, (64, 64)).astype(np.float32)

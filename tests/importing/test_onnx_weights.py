@@ -4,13 +4,11 @@ import math
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from importing.test_from_onnx import drawn, model
 
-onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
-
-from importing.test_from_onnx import drawn, model  # noqa: E402
-
-import prograd  # noqa: E402
+import prograd
 
 node = onnx.helper.make_node
 KIND = "pkg.torch.export.graph_signature.InputSpec.kind"

@@ -4,12 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import prograd
 from compiler import CompileError
 from prograd import ops, sgd
-
-torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
 
 
 class Reversal(torch.autograd.Function):

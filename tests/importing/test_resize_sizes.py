@@ -5,13 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import onnx
 import pytest
 
 from compiler import from_onnx
 from compiler.onnx_operators.resize import _Plan
 from prograd import Run
-
-onnx = pytest.importorskip("onnx")
 
 helper, numpy_helper = onnx.helper, onnx.numpy_helper
 

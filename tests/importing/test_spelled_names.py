@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from subjects.serving import Serving, ask
 
@@ -15,7 +16,6 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.entry_views import SpelledNames
 from runtime.__main__ import main
 
-onnx = pytest.importorskip("onnx")
 helper = onnx.helper
 FLOAT = onnx.TensorProto.FLOAT
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
-
-import prograd  # noqa: E402
-from prograd import CompileError  # noqa: E402
+import prograd
+from prograd import CompileError
 
 
 class Applies(torch.nn.Module):

@@ -4,15 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
+from frontends.agreement import agreement
+from torch import nn
+from torch.nn import functional as F  # noqa: N812 - its usual name
 
-torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
-
-from frontends.agreement import agreement  # noqa: E402
-from torch import nn  # noqa: E402 - it is there
-from torch.nn import functional as F  # noqa: E402, N812 - its usual name
-
-from compiler import CompileError  # noqa: E402
-from prograd import from_torch  # noqa: E402
+from compiler import CompileError
+from prograd import from_torch
 
 
 class Calls(nn.Module):

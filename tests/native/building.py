@@ -5,9 +5,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from native.guarded import guarded
 
 from runtime.codegen.ir import DTYPES, Function, Module, Value, pointer

@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
-import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from native.bound import bind_compiled, lowered
 from native.guarded import guarded
 from oracles.interpret import interpret

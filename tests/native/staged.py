@@ -4,10 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from native.guarded import guarded
 
 import runtime.engines.reference.kernels  # noqa: F401 -- fills KERNELS

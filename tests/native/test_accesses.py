@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from subjects.steps import bound_block
 
 import runtime

@@ -2,9 +2,6 @@
 
 import numpy as np
 import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from native.bound import bind_compiled, lowered
 from oracles.interpret import compute
 from samples import LARGE, SAMPLES, Sample

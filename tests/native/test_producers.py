@@ -4,9 +4,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from native.bound import lowered
 from native.building import every_target
 from native.made import Made, check

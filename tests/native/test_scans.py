@@ -4,9 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from native.building import every_target
 from native.staged import expected, op_of, staged
 

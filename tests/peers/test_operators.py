@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,peers]"')
-
 from peers.compare import compare
 from peers.page import line
 from peers.spelling import Peer

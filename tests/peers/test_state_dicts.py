@@ -3,13 +3,10 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
+import torch
+from safetensors.torch import save_file
 
-torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,peers]"')
-
-from safetensors.torch import save_file  # noqa: E402 - it needs PyTorch
-
-from prograd import Program, Run, layers  # noqa: E402
+from prograd import Program, Run, layers
 
 
 class Network(torch.nn.Module):

@@ -2,8 +2,6 @@
 
 import pytest
 
-pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,peers]"')
-
 from peers.trajectories import TRAININGS, Training, run
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import prograd
 from compiler.__main__ import main as compiler_main
@@ -14,7 +15,6 @@ from prograd import Program, adam, layers, ops
 from runtime.__main__ import main
 from runtime.commands.tables import predict
 
-Image = pytest.importorskip("PIL.Image", reason="images are an extra")
 PREDICT = ["execute", "p.pb", "-q", "--entry", "predict", "--load", "t.safetensors"]
 
 

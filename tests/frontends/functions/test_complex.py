@@ -5,14 +5,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import fft, nn
 
-torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
-
-from torch import fft, nn  # noqa: E402
-
-import prograd  # noqa: E402
-from compiler import CompileError  # noqa: E402
-from frontends.agreement import agreement  # noqa: E402 - it needs PyTorch
+import prograd
+from compiler import CompileError
+from frontends.agreement import agreement
 
 STEPS, WIDTH, HALF = 12, 64, 33
 WIDE = torch.complex128

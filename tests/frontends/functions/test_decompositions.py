@@ -5,13 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
+from torch.nn.utils.parametrizations import orthogonal
 
-torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
-
-from torch import nn  # noqa: E402
-from torch.nn.utils.parametrizations import orthogonal  # noqa: E402
-
-from prograd import CompileError, Run, from_torch, ops, sgd  # noqa: E402
+from prograd import CompileError, Run, from_torch, ops, sgd
 
 linalg = torch.linalg
 X = torch.randn(4, 8, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)

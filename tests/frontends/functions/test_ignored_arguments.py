@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
-import pytest
+import torch
 
-torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
-
-from compiler.frontends.torch.operators import OPERATORS  # noqa: E402 - it needs PyTorch
+from compiler.frontends.torch.operators import OPERATORS
 
 STATED = {"C", "HxW", "N", "chunks", "dtype", "half_to_float", "implicit", "out_int32", "output_size", "sections",
           "shape", "size", "sizes", "split_size", "split_sizes"}  # fmt: skip

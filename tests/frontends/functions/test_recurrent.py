@@ -3,15 +3,13 @@
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
+from torch.nn.utils import rnn
 
-torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
-
-from torch import nn  # noqa: E402
-from torch.nn.utils import rnn  # noqa: E402
-
-import prograd  # noqa: E402
-from compiler import CompileError  # noqa: E402
-from frontends.agreement import agreement  # noqa: E402 - it needs PyTorch
+import prograd
+from compiler import CompileError
+from frontends.agreement import agreement
 
 STEPS, WIDTH, HIDDEN = 7, 64, 48
 FILE = "test_recurrent.py"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from frontends.torchvision_without_operators import torchvision
 from subjects.language_model import CODES, SIZES, TEMPLATE, made_folder
 
@@ -18,7 +19,6 @@ from compiler.data.chats import ChatOptions, packed_chats
 from runtime.language.choices import Choices
 from runtime.language.writer import Writer
 
-torch = pytest.importorskip("torch")
 transformers: Any = None
 LENGTH = 48
 LLAMA_3 = {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from frontends.torchvision_without_operators import torchvision
 
 import prograd
 from compiler import from_lm
 from compiler.__main__ import main as compiler
 
-torch = pytest.importorskip("torch")
 transformers: Any = None
 LENGTH, CODES = 32, 320
 SIZES = {

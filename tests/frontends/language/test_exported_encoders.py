@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
+import torch
 from frontends.torchvision_without_operators import torchvision
 
 from prograd import Run, from_onnx
 
-torch = pytest.importorskip("torch")
-onnxruntime = pytest.importorskip("onnxruntime")
 transformers: Any = None
 
 LAYERS: dict[str, Any] = {

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from frontends.torchvision_without_operators import torchvision
 from subjects.language_model import CODES, SIZES
 
@@ -16,7 +17,6 @@ from compiler.__main__ import main as compiler
 from runtime.language.choices import Choices
 from runtime.language.writer import Writer
 
-torch = pytest.importorskip("torch")
 gguf: Any = pytest.importorskip("gguf")
 transformers: Any = None
 LENGTH = 48

@@ -4,13 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
-
-from torch import nn  # noqa: E402
-
-from frontends.modes.test_dropped_by_export import told  # noqa: E402
-from prograd import Run, from_torch  # noqa: E402
+from frontends.modes.test_dropped_by_export import told
+from prograd import Run, from_torch
 
 
 class Layer(nn.Module):

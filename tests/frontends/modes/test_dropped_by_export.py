@@ -5,13 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
-
-from torch import nn  # noqa: E402
-
-from compiler import CompileError  # noqa: E402
-from prograd import Run, from_torch, ops, sgd  # noqa: E402
+from compiler import CompileError
+from prograd import Run, from_torch, ops, sgd
 
 FILE = "test_dropped_by_export.py"
 

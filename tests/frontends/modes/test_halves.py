@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
-
-from torch import nn  # noqa: E402
-
-from compiler import CompileError  # noqa: E402
-from prograd import Run, from_torch  # noqa: E402
+from compiler import CompileError
+from prograd import Run, from_torch
 
 DIGITS = {torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}
 """The distance between neighbours above 1."""

@@ -4,12 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
-
-from torch import nn  # noqa: E402
-
-from prograd import Run, from_torch, ops, sgd  # noqa: E402
+from prograd import Run, from_torch, ops, sgd
 
 ENGINES = ["reference", "native"]
 

@@ -4,14 +4,12 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
-torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
-
-from torch import nn  # noqa: E402 - it is there
-
-from compiler import CompileError  # noqa: E402
-from frontends.by_hand import require_same_steps  # noqa: E402
-from prograd import Run, from_torch  # noqa: E402
+from compiler import CompileError
+from frontends.by_hand import require_same_steps
+from prograd import Run, from_torch
 
 ROWS, SIZE, CLASSES = 32, 64, 5
 

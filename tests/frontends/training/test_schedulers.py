@@ -4,15 +4,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
+from torch.optim import lr_scheduler as of_torch
 
-torch = pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frontends]"')
-
-from torch import nn  # noqa: E402 - it is there
-from torch.optim import lr_scheduler as of_torch  # noqa: E402
-
-from compiler import CompileError  # noqa: E402
-from compiler.frontends.torch.training.rate_tables import factors  # noqa: E402
-from prograd import Run, from_torch  # noqa: E402
+from compiler import CompileError
+from compiler.frontends.torch.training.rate_tables import factors
+from prograd import Run, from_torch
 
 STEPS = 40
 

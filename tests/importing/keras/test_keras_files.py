@@ -6,13 +6,11 @@
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
-onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install -e ".[test]"')
-
-from onnx import helper, numpy_helper  # noqa: E402
-
-from prograd import Run, from_onnx, ops, sgd  # noqa: E402
+from prograd import Run, from_onnx, ops, sgd
 
 DRAWN = np.random.default_rng(0)
 X = DRAWN.standard_normal((6, 32, 5)).astype(np.float32)

@@ -11,7 +11,6 @@ import pytest
 
 keras: Any = pytest.importorskip("keras", reason="needs Keras: pip install keras")
 tensorflow: Any = pytest.importorskip("tensorflow", reason="needs TensorFlow: pip install tensorflow-cpu")
-pytest.importorskip("tf2onnx", reason="needs tf2onnx: pip install tf2onnx")
 
 from prograd import Run, from_onnx, ops, sgd  # noqa: E402
 

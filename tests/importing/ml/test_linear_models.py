@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
 
-onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install -e ".[test]"')
-
-from onnx import helper  # noqa: E402
-
-from compiler import CompileError  # noqa: E402
-from prograd import Run, from_onnx  # noqa: E402
+from compiler import CompileError
+from prograd import Run, from_onnx
 
 DRAWN = np.random.default_rng(0)
 X = DRAWN.standard_normal((32, 64)).astype(np.float32)

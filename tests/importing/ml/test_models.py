@@ -7,14 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
-onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install -e ".[test]"')
-
-from onnx import helper, numpy_helper  # noqa: E402
-from onnx.reference import ReferenceEvaluator  # noqa: E402
-
-from compiler import CompileError  # noqa: E402
-from prograd import Program, Run, from_onnx  # noqa: E402
+from compiler import CompileError
+from prograd import Program, Run, from_onnx
 
 DRAWN = np.random.default_rng(0)
 ROWS = 32

@@ -7,14 +7,11 @@ import warnings
 from typing import Any
 
 import numpy as np
+import onnxruntime as runtime
 import pytest
-
-prograd = pytest.importorskip("prograd")
-runtime = pytest.importorskip("onnxruntime", reason="needs ONNX Runtime: pip install onnxruntime")
-skl2onnx = pytest.importorskip("skl2onnx", reason="needs skl2onnx: pip install skl2onnx")
-types = pytest.importorskip("skl2onnx.common.data_types")
-
-from sklearn import (  # noqa: E402
+import skl2onnx
+import skl2onnx.common.data_types as types
+from sklearn import (
     calibration,
     cluster,
     compose,
@@ -33,6 +30,8 @@ from sklearn import (  # noqa: E402
     svm,
     tree,
 )
+
+import prograd
 
 ROWS = 64
 DRAWN = np.random.default_rng(0)

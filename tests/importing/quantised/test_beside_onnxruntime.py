@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
+from importing.test_from_onnx import model, predicted
 
-onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
-onnxruntime = pytest.importorskip("onnxruntime", reason="needs ONNX Runtime: pip install onnxruntime")
-
-from importing.test_from_onnx import model, predicted  # noqa: E402
-
-import prograd  # noqa: E402
+import prograd
 
 node = onnx.helper.make_node
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from importing.test_from_onnx import drawn, model, predicted
+from oracles import integers
 
-onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
-
-from importing.test_from_onnx import drawn, model, predicted  # noqa: E402
-from oracles import integers  # noqa: E402
-
-import prograd  # noqa: E402
+import prograd
 
 node = onnx.helper.make_node
 ENGINES = pytest.mark.parametrize("engine", ["reference", "native"])

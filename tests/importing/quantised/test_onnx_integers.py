@@ -4,16 +4,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from importing.test_from_onnx import drawn, model, predicted
+from importing.test_onnx_quantised import FILES, dynamic
+from oracles import integers
 
-onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
-
-from importing.test_from_onnx import drawn, model, predicted  # noqa: E402
-from importing.test_onnx_quantised import FILES, dynamic  # noqa: E402
-from oracles import integers  # noqa: E402
-
-import prograd  # noqa: E402
-from compiler.__main__ import main  # noqa: E402
+import prograd
+from compiler.__main__ import main
 
 ROOT = Path(__file__).parents[3]
 

@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 from subjects.commands import run_runtime as command
 
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from runtime.codegen.code_bytes import from_bytes as from_step_bytes
 from runtime.codegen.code_bytes import to_bytes as to_step_bytes
 from runtime.codegen.elf import HEADER, UnknownObject, read_object

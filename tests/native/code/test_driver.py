@@ -10,9 +10,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from native.building import HERE
 
 from runtime import usable_cores as of_machine

@@ -4,9 +4,6 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from subjects.steps import bound_block
 
 from compiler import Program, adam, ops

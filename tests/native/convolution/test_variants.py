@@ -4,9 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from native.building import HERE
 from native.made import check
 

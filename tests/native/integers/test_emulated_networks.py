@@ -11,9 +11,6 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from fuzz.libraries.__main__ import HOST
 from native.integers.test_random_networks import network
 

@@ -5,9 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from native.building import HERE, every_target
 from native.made import Made
 from oracles import integers

@@ -5,9 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from native.building import HERE, TARGETS
 from native.made import Made
 

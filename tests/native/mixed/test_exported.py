@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from subjects.random_networks import network
 
-onnx = pytest.importorskip("onnx", reason='needs ONNX: pip install ".[onnx]"')
-
-import prograd  # noqa: E402
-import runtime  # noqa: E402
+import prograd
+import runtime
 
 
 def computed(model: Any, feeds: dict[str, Any]) -> Any:

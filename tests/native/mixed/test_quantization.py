@@ -4,9 +4,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from native.building import every_target
 from native.made import Made
 

@@ -4,9 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from subjects.commands import run_runtime as command
 
 import runtime.commands.bench as bench

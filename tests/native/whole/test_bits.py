@@ -8,9 +8,6 @@ from functools import cache
 from itertools import islice
 
 import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from subjects.families import FAMILIES, ROWS, family_feeds, family_program
 from subjects.ways import WAYS, Results, Subject, steps_of
 

@@ -4,9 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from native.bound import bind_compiled, lowered
 from native.whole.test_chains_of_images import in_another_order
 

@@ -5,9 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from native.bound import bind_compiled, lowered
 
 import runtime

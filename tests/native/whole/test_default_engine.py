@@ -5,9 +5,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from subjects.commands import run_runtime as command
 from subjects.small_programs import rich, save
 

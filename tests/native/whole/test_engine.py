@@ -7,9 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from native.bound import lowered
 from subjects.commands import fields
 from subjects.commands import run_runtime as command

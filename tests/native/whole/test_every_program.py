@@ -5,9 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from subjects.small_programs import arrays, linear, rich, save, write_data
 from subjects.spilling import spilled
 

@@ -5,9 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from fuzz import engines, networks
 from fuzz.building import Building
 from fuzz.generate import generated

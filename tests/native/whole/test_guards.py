@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 if sys.platform != "linux":
     pytest.skip("guards take pages by mprotect, and programs run in forked processes", allow_module_level=True)
 

@@ -6,9 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from fuzz.large import judge
 from fuzz.large.case import HALVES, Case, Operand
 from fuzz.large.judge import Differs, Subject, Way

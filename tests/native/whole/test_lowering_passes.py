@@ -7,9 +7,6 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from subjects.steps import bound_block
 
 from compiler import Program, adam, ops

@@ -5,9 +5,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from native.bound import lowered
 from native.building import BEST
 from native.convolution.test_variants import CONVOLUTION_CASES, GRADIENT_CASES, convolution_of, gradient_of

@@ -5,8 +5,6 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 import runtime
 from prograd import Program, Value, layers, ops, sgd
 

@@ -8,9 +8,6 @@ from threading import Event
 
 import numpy as np
 import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from native.bound import bind_compiled, lowered
 from native.building import every_target
 

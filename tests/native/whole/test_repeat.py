@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 import runtime
 from compiler import Program, adam, ops
 from runtime.engines.engine import InMemory

@@ -5,9 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from subjects.commands import run_compiler as command
 
 from compiler import Program, adam, ops

@@ -3,9 +3,6 @@
 import sys
 
 import pytest
-
-pytest.importorskip("llvmlite", reason="the native engine is an extra")
-
 from thread_stress import hash_of, stressed
 
 STEPS = 200
