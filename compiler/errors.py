@@ -1,6 +1,10 @@
 """Errors of passes and verbs."""
 
+from collections.abc import Generator
+from contextlib import contextmanager
+
 from prograd_proto import ProgramError
+from runtime.errors import ExecutionError
 
 
 class CompileError(ProgramError):
@@ -17,3 +21,12 @@ class DataError(ProgramError):
 
 class LimitError(ProgramError):
     """A request cannot be met within a limit."""
+
+
+@contextmanager
+def compile_errors(before: str = "") -> Generator[None]:
+    """Return a context that raises the runtime's errors about files as CompileError, with words before them."""
+    try:
+        yield
+    except ExecutionError as error:
+        raise CompileError(f"{before}{error}") from None

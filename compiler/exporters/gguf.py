@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 
-from compiler.errors import CompileError
+from compiler.errors import CompileError, compile_errors
 from compiler.exporters.gguf_read_back import (
     first_and_last,
     has_prefix,
@@ -32,7 +32,6 @@ from compiler.quantization.weight_names import CODES, SCALES
 from compiler.train.adapters import A
 from prograd_proto import program_pb2 as pb
 from runtime.conversion import converted
-from runtime.errors import ExecutionError
 from runtime.files.output import write_output
 from runtime.language.gguf import ARRAY, KINDS, MAGIC, SCALARS, STRING, GgufFile, GgufTensor, is_gguf
 from runtime.language.gguf_tokenizer import BYTE, CONTROL, NORMAL, OWN, SPLITS, UNKNOWN, UNUSED
@@ -61,10 +60,8 @@ def write_gguf(program: pb.ProgramDesc, arrays: Mapping[str, Any], beside: Path,
     Raises CompileError for a program that is no language model, and for a model that GGUF has no words for; errors as
     `write_output`.
     """
-    try:
+    with compile_errors("merge: "):
         model = language_model(program)
-    except ExecutionError as error:
-        raise CompileError(f"merge: {error}") from None
     source = beside / model.folder
     if is_gguf(source):
         if "vocab_size" in model.changes:
@@ -77,10 +74,8 @@ def write_gguf(program: pb.ProgramDesc, arrays: Mapping[str, Any], beside: Path,
     else:
         made, weights = architecture_of(source), Weights(source)
         made = replace(made, vocabulary=model.changes.get("vocab_size", made.vocabulary))
-        try:
+        with compile_errors():
             values = {**_config(made, source), **tokenizer_values(read_files(source), made, source)}
-        except ExecutionError as error:
-            raise CompileError(str(error)) from None
     tensors = _tensors(program, arrays, made, weights)
     if len({*made.rotary_factors}) > 1:
         factors = np.asarray(made.rotary_factors, "<f4")

@@ -14,10 +14,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from compiler.errors import CompileError
+from compiler.errors import CompileError, compile_errors
 from compiler.frontends.language_models.config import Architecture
 from compiler.frontends.language_models.gguf_model import FACTORS, architecture_of_file
-from runtime.errors import ExecutionError
 from runtime.language.gguf import GgufFile
 from runtime.language.gguf_tokenizer import SPACE, texts_of
 
@@ -50,10 +49,8 @@ def require_architecture(made: Architecture, file: GgufFile) -> None:
 
 def require_tokenizer(given: Mapping[str, Any], file: GgufFile) -> None:
     """Raise CompileError for a tokenizer that a reader of the file takes for another one."""
-    try:
+    with compile_errors("merge: "):
         read: Any = json.loads(texts_of(file)["tokenizer.json"])
-    except ExecutionError as error:
-        raise CompileError(f"merge: {error}") from None
     _require_words(given, read["model"]["ignore_merges"], file)
     if normal_steps(given) != normal_steps(read):
         refuse(file.path, "changes or splits texts before it merges them")

@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from compiler.errors import CompileError
+from compiler.errors import CompileError, compile_errors
 from compiler.exporters.merged_states import factors_of, merged_states, plain_states
 from compiler.frontends.language_models.from_encoder import description_of
 from compiler.train.adapters import MAGNITUDE, A, B, is_adapter
 from prograd_proto import program_pb2 as pb
 from runtime.conversion import converted
-from runtime.errors import ExecutionError
 from runtime.files.output import write_output
 from runtime.files.tensor_files import write_safetensors
 from runtime.language.gguf import is_gguf
@@ -114,11 +113,9 @@ def write_hf(program: pb.ProgramDesc, arrays: Mapping[str, Any], beside: Path, f
     write_safetensors(folder / "model.safetensors", tensors, {"format": "pt"}, force=force)
     for name in (CONFIG, "generation_config.json", *FILES, "special_tokens_map.json"):
         if (source / name).is_file():
-            try:
+            with compile_errors():
                 raw = read_file(source / name)
                 write_output(folder / name, _changed(raw, model.changes) if name == CONFIG else raw, force=force)
-            except ExecutionError as error:
-                raise CompileError(str(error)) from None
     return len(tensors)
 
 
@@ -140,10 +137,8 @@ def _model(program: pb.ProgramDesc) -> _Model:
     encoder = description_of(program)
     if encoder is not None:
         return _Model(encoder["family"], encoder["folder"], encoder["config"], encoder["head"])
-    try:
+    with compile_errors("merge: "):
         model = language_model(program)
-    except ExecutionError as error:
-        raise CompileError(f"merge: {error}") from None
     return _Model(model.family, model.folder, model.changes, [])
 
 

@@ -14,13 +14,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from compiler.quantization.recurrent import Layer, steps_of_codes
-from compiler.quantization.weight_names import matches
+from compiler.quantization.weight_names import matches, parameters_of
 from compiler.train.adapters import is_adapter
 from compiler.train.written_ops import copied, replace_ops, written
 from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import NAMES
-from prograd_proto.spelling import closest
 from prograd_proto.tensor_types import shape_of
 from registry import OPS, Block, OpError, Value, ops
 from registry.ops.recurrent import CELLS
@@ -50,13 +49,9 @@ def weights_of(
 
     Raises OpError, which begins with `what`, for a pattern that matches nothing, and if no weight is left.
     """
-    parameters = [name for name, state in states.items() if state.kind == pb.STATE_KIND_PARAMETER]
-    for pattern in keep:
-        if not any(matches(name, pattern) for name in parameters):
-            raise OpError(f"{what}: keep={pattern!r} matches no parameter{closest(pattern, parameters)}")
     chosen = [
         name
-        for name in parameters
+        for name in parameters_of(states, keep, what)
         if name in read
         and NAMES[states[name].dtype] == "float32"
         and not is_adapter(name)

@@ -16,19 +16,18 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from compiler.build.brought_arrays import read
+from compiler.errors import compile_errors
 from compiler.quantization.block_codes import BITS, BLOCK, narrow, wide
 from compiler.quantization.read_parts import read_parts
-from compiler.quantization.weight_names import CODES, SCALES, matches
+from compiler.quantization.weight_names import CODES, SCALES, matches, parameters_of
 from compiler.train.adapters import is_adapter
 from compiler.train.written_ops import copied, replace_ops, written
-from prograd_proto import ProgramError, TensorType, attributes_of
+from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import HALVES, NAMES, REALS, DTypeName
-from prograd_proto.spelling import closest
 from prograd_proto.tensor_types import shape_of
 from registry import Block, OpError, Value, ops
 from runtime.conversion import converted
-from runtime.errors import ExecutionError
 from runtime.files.tensor_files import read_one_by_one, unverified
 
 
@@ -45,11 +44,7 @@ def chosen_weights(states: Mapping[str, pb.StateDesc], keep: Sequence[str]) -> l
 
     Raises OpError for a pattern that matches nothing, and if no weight is left.
     """
-    parameters = [name for name, state in states.items() if state.kind == pb.STATE_KIND_PARAMETER]
-    for pattern in keep:
-        if not any(matches(name, pattern) for name in parameters):
-            raise OpError(f"quantize: keep={pattern!r} matches no parameter{closest(pattern, parameters)}")
-    fitting = [name for name in parameters if _fits(states[name])]
+    fitting = [name for name in parameters_of(states, keep, "quantize") if _fits(states[name])]
     chosen = [name for name in fitting if not any(matches(name, pattern) for pattern in keep)]
     if fitting and not chosen:
         raise OpError("quantize: each weight that could become codes is to stay as it is; there is nothing to do")
@@ -118,12 +113,9 @@ def _initial_arrays(stored: Stored, states: Iterable[pb.StateDesc]) -> Generator
         if there is not None:
             yield from ((name, read(there[key])) for key, of_key in names.items() for name in of_key)
             continue
-        try:
-            with unverified(stored.folder / path) as reader:
-                for key, array in read_one_by_one(stored.folder / path, reader, names):
-                    yield from ((name, array) for name in names[key])
-        except ExecutionError as error:
-            raise ProgramError(str(error)) from None
+        with compile_errors(), unverified(stored.folder / path) as reader:
+            for key, array in read_one_by_one(stored.folder / path, reader, names):
+                yield from ((name, array) for name in names[key])
 
 
 def codes_of(name: str, array: Any, form: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple, NoReturn
 
@@ -152,9 +153,7 @@ def _tensor(reader: _Reader, name: str, begin: int, shape: tuple[int, ...], numb
     if kind is None:
         told = OTHERS.get(number, f"number {number}")
         reader.fail(f"{name[:80]} is of the type {told}; {', '.join(kind.name for kind in KINDS.values())} are read")
-    count = 1
-    for extent in shape:
-        count *= extent
+    count = prod(shape)
     if not shape or not 0 < count < 1 << 40 or shape[-1] % kind.elements:
         reader.fail(f"{name[:80]} has the shape {list(shape)}, which {kind.name} has not")
     nbytes = count // kind.elements * kind.nbytes

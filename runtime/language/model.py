@@ -149,16 +149,16 @@ def read_files(folder: Path) -> dict[str, str]:
     return found
 
 
-def read_file(path: Path, hint: str = "") -> bytes:
+def read_file(path: Path, hint: str = "", most: int = MOST_BYTES) -> bytes:
     """Return the bytes of a file; raise DataError if it cannot be read or is too large."""
     try:
         with open_regular(path) as stream:
-            raw = stream.read(MOST_BYTES + 1)
+            raw = stream.read(most + 1)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise DataError(f"{path}: {reason}{hint}") from None
-    if len(raw) > MOST_BYTES:
-        raise DataError(f"{path}: the file has more than {MOST_BYTES} bytes, too many for such a file")
+    if len(raw) > most:
+        raise DataError(f"{path}: the file has more than {most} bytes, too many for such a file")
     return raw
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from compiler.errors import CompileError
-from prograd_proto.regular_files import open_regular
+from compiler.errors import CompileError, compile_errors
+from runtime.language.model import read_file
 
 MOST_BYTES: Final = 1 << 24
 """Upper bound on a file of JSON, 16 MiB."""
@@ -32,13 +32,8 @@ ACTIVATIONS: Final = {
 
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object in a file of JSON; raise CompileError if it cannot be read or is not an object."""
-    try:
-        with open_regular(path) as stream:
-            raw = stream.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise CompileError(f"{path}: {(error.strerror or str(error)).lower()}") from None
-    if len(raw) > MOST_BYTES:
-        raise CompileError(f"{path}: the file has more than {MOST_BYTES} bytes, too many for such a file")
+    with compile_errors():
+        raw = read_file(path, most=MOST_BYTES)
     try:
         given = json.loads(raw)
     except (ValueError, RecursionError) as error:
@@ -46,6 +41,12 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise CompileError(f"{path}: the file has no JSON object")
     return given
+
+
+def stops_of(given: Mapping[str, Any]) -> tuple[int, ...]:
+    """Return the codes that end a text, by the keys of a config."""
+    found = given.get("eos_token_id")
+    return tuple(code for code in (found if isinstance(found, list) else [found]) if type(code) is int)
 
 
 IGNORED: Final = frozenset(
@@ -120,9 +121,7 @@ class Config:
 
     def stops(self) -> tuple[int, ...]:
         """Return the codes that end a text."""
-        found = self.given.get("eos_token_id")
-        codes = found if isinstance(found, list) else [found]
-        return tuple(code for code in codes if isinstance(code, int) and not isinstance(code, bool))
+        return stops_of(self.given)
 
     def know(self, *keys: str) -> None:
         """Count keys as understood."""

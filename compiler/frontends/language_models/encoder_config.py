@@ -182,8 +182,7 @@ def _classes(config: Config) -> tuple[str, ...]:
     """Return the names of the classes in the order of their numbers."""
     given = config.given.get("id2label")
     if given is None:
-        count = config.size("num_labels", 2)
-        return tuple(f"LABEL_{i}" for i in range(count))
+        return unnamed(config.size("num_labels", 2))
     if not isinstance(given, Mapping) or {*given} != {str(i) for i in range(len(given))}:
         raise CompileError(f"{config.path}: id2label does not name the classes 0, 1, 2 and so on")
     names = tuple(given[str(i)] for i in range(len(given)))
@@ -192,6 +191,6 @@ def _classes(config: Config) -> tuple[str, ...]:
     return names
 
 
-def are_unnamed(classes: tuple[str, ...]) -> bool:
-    """Return True for names that transformers gives to classes without names."""
-    return classes == tuple(f"LABEL_{i}" for i in range(len(classes)))
+def unnamed(count: int) -> tuple[str, ...]:
+    """Return the names that transformers gives to classes without names."""
+    return tuple(f"LABEL_{i}" for i in range(count))

@@ -9,7 +9,7 @@ from typing import Any
 
 from compiler.build.program import Program
 from compiler.errors import CompileError
-from compiler.frontends.language_models.encoder_config import CLASSES, HEADS, Encoder, are_unnamed
+from compiler.frontends.language_models.encoder_config import CLASSES, HEADS, Encoder, unnamed
 from compiler.frontends.language_models.encoder_network import EncoderNetwork
 from compiler.frontends.language_models.stored_states import StoredStates
 from compiler.frontends.language_models.weights import Weights
@@ -37,7 +37,7 @@ def add_encoder(
     if not 2 <= length <= made.positions:
         raise CompileError(f"from_lm: length={length} is not from 2 to {made.positions}, as the model has positions")
     names = made.classes if classes is None else names_of(classes)
-    may_be_same = len(names) == len(made.classes) and (are_unnamed(made.classes) or are_unnamed(names))
+    may_be_same = len(names) == len(made.classes) and unnamed(len(names)) in (made.classes, names)
     is_same = names == made.classes or may_be_same
     network = EncoderNetwork(program, replace(made, classes=names), weights, states, new_classes=not is_same)
     codes = program.input("codes", "int32", ("batch", length))
@@ -70,7 +70,7 @@ def names_of(classes: int | Sequence[str]) -> tuple[str, ...]:
     if isinstance(classes, int):
         if not 1 < classes <= 1 << 16:
             raise CompileError(f"from_lm: classes={classes} is not from 2 to {1 << 16}")
-        return tuple(f"LABEL_{i}" for i in range(classes))
+        return unnamed(classes)
     names = tuple(classes)
     if len(names) < 2 or len({*names}) < len(names) or not all(names):
         raise CompileError(f"from_lm: classes={list(names)} are not two different names or more")

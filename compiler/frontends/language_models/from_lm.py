@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from compiler.build.program import Program
-from compiler.errors import CompileError
+from compiler.errors import CompileError, compile_errors
 from compiler.frontends.initial_values import InitialValues
 from compiler.frontends.language_models.config import Architecture, architecture_of
-from compiler.frontends.language_models.config_keys import MOST, read_json
+from compiler.frontends.language_models.config_keys import MOST, read_json, stops_of
 from compiler.frontends.language_models.encoder_config import CLASSES, HEADS, Encoder, encoder_of
 from compiler.frontends.language_models.from_encoder import add_encoder
 from compiler.frontends.language_models.gguf_model import read_model
@@ -32,6 +32,9 @@ from runtime.language.model import FILES, IGNORED, KEY, read_file, read_files
 
 LENGTH: Final = 256
 """Number of codes in a row unless it is given."""
+
+MOST_TEXTS: Final = 256
+"""Upper bound on the texts that are written at a time."""
 
 POSITIONS_AT_ONCE: Final = 64
 """Positions of each row whose scores are in memory at a time, unless the weights that give them are trained.
@@ -123,9 +126,8 @@ def _of_encoder(
 ) -> Program:
     """Return the program of an encoder; see `from_lm`."""
     _require_vocabulary(at, vocabulary)
-    program, inside = _program(output, seed), path_from(Path(output), at)
+    program, inside, weights = _program(output, seed), path_from(Path(output), at), Weights(at)
     stored, made = made.vocabulary, made if vocabulary is None else replace(made, vocabulary=vocabulary)
-    weights = Weights(at)
     about: dict[str, object] = {
         "family": made.family,
         "folder": inside if inside is not None else os.fspath(at),
@@ -158,7 +160,8 @@ def _places(program: Program, folder: str | None, trained: Sequence[str], stored
 
 def _hashes(at: Path) -> dict[str, str]:
     """Return the hashes of the files of a folder's tokenizer."""
-    return {name: sha256(_read(at / name)).hexdigest() for name in FILES if (at / name).is_file()}
+    with compile_errors():
+        return {name: sha256(read_file(at / name)).hexdigest() for name in FILES if (at / name).is_file()}
 
 
 def _require_vocabulary(at: Path, vocabulary: int | None) -> None:
@@ -229,14 +232,11 @@ def _mask(numbers: Value, segments: Value | None, window: int) -> Value | None:
 
 
 def _require_sizes(made: Architecture, length: int, positions: int | None, texts: int) -> None:
-    for name, value, most in (
-        ("length", length, made.positions),
-        ("positions", positions or 1, made.positions),
-        ("texts", texts, 256),
-    ):
-        if not 1 <= value <= most:
-            raise CompileError(f"from_lm: {name}={value} is not from 1 to {most}, as the model has positions"
-                               if name != "texts" else f"from_lm: texts={value} is not from 1 to {most}")  # fmt: skip
+    for name, value in (("length", length), ("positions", positions or 1)):
+        if not 1 <= value <= made.positions:
+            raise CompileError(f"from_lm: {name}={value} is not from 1 to {made.positions}, as the model has positions")
+    if not 1 <= texts <= MOST_TEXTS:
+        raise CompileError(f"from_lm: texts={texts} is not from 1 to {MOST_TEXTS}")
 
 
 def _require_used(program: Program, trained: Sequence[str]) -> None:
@@ -254,10 +254,8 @@ def _source(at: Path) -> tuple[Architecture, Weights, dict[str, str]]:
         made, weights = architecture_of(at), Weights(at)
         return made, weights, _hashes(at)
     made, weights, file = read_model(at)
-    try:
+    with compile_errors():
         texts = texts_of(file) if "tokenizer.ggml.model" in file.values else {}
-    except ExecutionError as error:
-        raise CompileError(str(error)) from None
     return made, weights, {name: sha256(text.encode()).hexdigest() for name, text in texts.items()}
 
 
@@ -274,8 +272,7 @@ def _about(
     stops, defaults = set(made.stops), {}
     if (folder / "generation_config.json").is_file():
         given = read_json(folder / "generation_config.json")
-        found = given.get("eos_token_id")
-        stops |= {code for code in (found if isinstance(found, list) else [found]) if type(code) is int}
+        stops.update(stops_of(given))
         ranges = {"temperature": 100.0, "top_k": 256, "top_p": 1.0, "repetition_penalty": 100.0}
         defaults = {
             key: given[key]
@@ -298,10 +295,3 @@ def _about(
     }
     about |= {"config": changes} if changes else {}
     return json.dumps(about, sort_keys=True, separators=(",", ":"))
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return read_file(path)
-    except ExecutionError as error:
-        raise CompileError(str(error)) from None

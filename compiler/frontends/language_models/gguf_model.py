@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from compiler.build.brought_arrays import Unread
-from compiler.errors import CompileError
+from compiler.errors import CompileError, compile_errors
 from compiler.frontends.language_models.config import Architecture, architecture_in
 from compiler.frontends.language_models.gguf_blocks import (
     CODED,
@@ -31,7 +31,6 @@ from compiler.frontends.language_models.gguf_names import (
 from compiler.frontends.language_models.weights import Tensor, Weights
 from prograd_proto import TensorType
 from runtime.conversion import converted
-from runtime.errors import ExecutionError
 from runtime.language.gguf import GgufFile, read_gguf
 
 _SIZES: Final = {
@@ -61,10 +60,8 @@ _STOPS: Final = ("eos_token_id", "eot_token_id", "eom_token_id")
 
 def read_model(path: Path) -> tuple[Architecture, Weights, GgufFile]:
     """Return the architecture and the weights of a file; raise CompileError for a damaged or unknown one."""
-    try:
+    with compile_errors():
         file = read_gguf(path)
-    except ExecutionError as error:
-        raise CompileError(str(error)) from None
     word = file.values.get("general.architecture")
     if not isinstance(word, str) or word not in ARCHITECTURES:
         known = ", ".join(ARCHITECTURES)
@@ -88,10 +85,8 @@ def _factors(file: GgufFile, made: Architecture) -> tuple[float, ...]:
         raise CompileError(
             f"{file.path}: {FACTORS} does not have {count} numbers of F32, or the header has a factor beside them"
         )
-    try:
+    with compile_errors():
         factors = np.frombuffer(file.bytes_of(FACTORS), "<f4").tolist()
-    except ExecutionError as error:
-        raise CompileError(str(error)) from None
     if not all(0 < factor < math.inf for factor in factors):
         raise CompileError(f"{file.path}: {FACTORS} has a number that is not positive")
     return tuple(factors)
@@ -221,10 +216,8 @@ class GgufWeights(Weights):
         return self._ordered(name, parts[number])
 
     def _bytes(self, name: str) -> bytes:
-        try:
+        with compile_errors():
             return self.file.bytes_of(self._there[name])
-        except ExecutionError as error:
-            raise CompileError(str(error)) from None
 
     def _ordered(self, name: str, array: Any) -> Any:
         made = self.made

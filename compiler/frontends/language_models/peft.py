@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from compiler.build.program import Program
-from compiler.errors import CompileError
+from compiler.errors import CompileError, compile_errors
 from compiler.frontends.initial_values import InitialValues
-from compiler.frontends.language_models.config_keys import read_json
+from compiler.frontends.language_models.config_keys import Config, read_json
 from compiler.frontends.language_models.from_encoder import head_of
 from compiler.train.adapters import MAGNITUDE, A, B
 from runtime.conversion import converted
-from runtime.errors import ExecutionError
 from runtime.files.tensor_files import read_safetensors
 
 CONFIG: Final = "adapter_config.json"
@@ -45,7 +44,7 @@ def read_peft(folder: Path, head: Sequence[str] = ()) -> tuple[dict[str, PeftAda
     Raises CompileError for adapters that are no LoRA, or are damaged.
     """
     config, whole = _config(folder, head), dict[str, Any]()
-    dora, stable = (_flag(folder / CONFIG, config, key) for key in ("use_dora", "use_rslora"))
+    dora, stable = (Config(folder / CONFIG, config).flag(key, False) for key in ("use_dora", "use_rslora"))
     made: dict[str, PeftAdapter] = {}
     for module, pair in _factors(folder / "adapter_model.safetensors", head, whole).items():
         if set(pair) != {"A", "B", *([MAGNITUDE_VECTOR] if dora else [])} or not _fit(pair):
@@ -70,13 +69,6 @@ def _fit(pair: dict[str, Any]) -> bool:
     return magnitude is None or magnitude.shape == (b.shape[0],)
 
 
-def _flag(path: Path, config: dict[str, Any], key: str) -> bool:
-    value = config.get(key) or False
-    if not isinstance(value, bool):
-        raise CompileError(f"{path}: {key} is {value!r}, neither true nor false")
-    return value
-
-
 def _config(folder: Path, head: Sequence[str]) -> dict[str, Any]:
     path = folder / CONFIG
     config = read_json(path)
@@ -90,10 +82,8 @@ def _config(folder: Path, head: Sequence[str]) -> dict[str, Any]:
 
 def _factors(path: Path, head: Sequence[str], whole: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the arrays of a file of weights by module and letter; those of layers of a head go into `whole`."""
-    try:
+    with compile_errors():
         arrays = read_safetensors(path)[0]
-    except ExecutionError as error:
-        raise CompileError(str(error)) from None
     factors: dict[str, dict[str, Any]] = {}
     for name, array in arrays.items():
         found, own = _NAME.fullmatch(name), name.removeprefix("base_model.model.")
