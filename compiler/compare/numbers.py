@@ -74,7 +74,8 @@ def beginning(first: Model, second: Model, feeds: Mapping[str, Any], result: str
         if name not in here:
             return True  # an input or a weight
         own = np.sort(np.asarray(here[name]).astype(np.float64).reshape(-1))
-        return any(_close(own, other, tolerance) for other in index.get(own.size, ()))
+        others = index.get(own.size, ())
+        return any(np.allclose(own, other, rtol=tolerance, atol=tolerance, equal_nan=True) for other in others)
 
     name, seen = _start(first, result), set[str]()
     while name not in seen:
@@ -85,11 +86,6 @@ def beginning(first: Model, second: Model, feeds: Mapping[str, Any], result: str
         name = lost[0]
     kind = makers.get(name, ("an input", ()))[0]
     return f"{result} begins to differ at {name!r}, which {kind} makes from tensors that both models have"
-
-
-def _close(a: Any, b: Any, tolerance: float) -> bool:
-    with np.errstate(invalid="ignore"):
-        return bool(np.all((np.abs(a - b) <= tolerance * (1.0 + np.abs(b))) | (np.isnan(a) & np.isnan(b)) | (a == b)))
 
 
 def _makers(model: Model) -> dict[str, tuple[str, tuple[str, ...]]]:

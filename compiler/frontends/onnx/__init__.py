@@ -23,6 +23,6 @@ keras_files   what tf2onnx makes of layers of Keras
 strings       strings, whose codes a program has
 inside        the graphs inside of a graph, and the names that nodes read there
 order         each node behind those that it needs
-old_opsets    operators of opsets before 7
+old_opsets    operators of opsets before 7, and ONNX's description of an operator
 places        the source line of a node
 """

@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
+from compiler.frontends.onnx.old_opsets import schema_of
+
 _NUMBERS = count(1)
 
 
 def body_of(onnx: Any, node: Any, domain: str, versions: Mapping[str, int], types: Sequence[Any]) -> Any:
     """Return the function that defines the operator of a node; None if it has none."""
     version = versions.get(domain, 1)
-    try:
-        schema = onnx.defs.get_schema(node.op_type, version, domain)
-    except onnx.defs.SchemaError:
+    schema = schema_of(onnx, node.op_type, version, domain)
+    if schema is None:
         return None
     if schema.has_function:
         known = schema.function_opset_versions
@@ -49,8 +50,7 @@ def inlined(onnx: Any, node: Any, body: Any, values: Mapping[str, Any]) -> list[
                 names.setdefault(name, prefix + name)
     given = {name: each.default_value for name, each in _schema_attributes(onnx, node, body)}
     given |= {attribute.name: attribute for attribute in [*body.attribute_proto, *node.attribute]}
-    made = [_renamed(onnx, inner, names, given) for inner in body.node]
-    return made
+    return [_renamed(onnx, inner, names, given) for inner in body.node]
 
 
 def _schema_attributes(onnx: Any, node: Any, body: Any) -> list[tuple[str, Any]]:

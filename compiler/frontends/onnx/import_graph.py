@@ -287,14 +287,10 @@ class Import:
                 f"the exporter folded batch normalisation into {len(folded) or len(made_up) // 2 or 1} convolutions, "
                 f"so training cannot follow its statistics; {cure}"
             )
-        users: dict[str, int] = {}
-        for node in self.graph.node:
-            if node.op_type == "Identity" and node.input[0] in self.roles.parameters:
-                users[node.input[0]] = users.get(node.input[0], 0) + 1
-        if users:
-            count = sum(users.values())
+        merged = sum(n.op_type == "Identity" and n.input[0] in self.roles.parameters for n in self.graph.node)
+        if merged:
             self.notes.append(
-                f"the exporter merged {count} parameters with others of equal values, so training ties them; {cure}, "
+                f"the exporter merged {merged} parameters with others of equal values, so training ties them; {cure}, "
                 "or untie them by --untie"
             )
         quantised = [node.input[0] for node in self.graph.node if node.op_type == "DequantizeLinear"]

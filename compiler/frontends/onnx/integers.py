@@ -141,10 +141,8 @@ class _Finder:
             return False
         scale, zero = (self.stored.get(name) for name in node.input[1:3])
         kinds = self.onnx.TensorProto
-        if zero is None or zero.data_type not in (kinds.UINT8, kinds.INT8):
-            return False
-        if scale is None:  # by DynamicQuantizeLinear
-            return False
+        if zero is None or zero.data_type not in (kinds.UINT8, kinds.INT8) or scale is None:
+            return False  # the scale may be by DynamicQuantizeLinear
         return scale.data_type == kinds.FLOAT and len(scale.dims) <= 1
 
     def _is_weight(self, node: Any, w: list[str]) -> bool:
@@ -171,11 +169,7 @@ class _Finder:
             return None
         if self.stored[node.input[0]].data_type != self.onnx.TensorProto.INT32 or node.input[1] not in self.stored:
             return None
-        if (
-            len(node.input) > 2
-            and node.input[2]
-            and (node.input[2] not in self.stored or self._array(node.input[2]).any())
-        ):
+        if not self._is_zero(node):
             return None
         wanted = self._array(x_scale).reshape(-1) * self._array(w_scale).reshape(-1)
         found = self._array(node.input[1]).reshape(-1)

@@ -27,10 +27,10 @@ def is_old(onnx: Any, operator: str, version: int) -> bool:
     """
     if version >= CURRENT:
         return False
-    own, current = (_since(onnx, operator, each) for each in (version, CURRENT))
+    own, current = (schema_of(onnx, operator, each, "") for each in (version, CURRENT))
     if own is None:
         raise CompileError(f"opset {version} has no such operator")
-    if own == current:
+    if current is not None and own.since_version == current.since_version:
         return False
     first = SINCE.get(operator)
     if first is None or version < first:
@@ -41,8 +41,9 @@ def is_old(onnx: Any, operator: str, version: int) -> bool:
     return True
 
 
-def _since(onnx: Any, operator: str, version: int) -> int | None:
+def schema_of(onnx: Any, operator: str, version: int, domain: str) -> Any:
+    """Return ONNX's description of an operator in an opset of its domain; None if that has no such operator."""
     try:
-        return int(onnx.defs.get_schema(operator, version, "").since_version)
+        return onnx.defs.get_schema(operator, version, domain)
     except onnx.defs.SchemaError:
         return None

@@ -38,24 +38,21 @@ OWN_ATTRIBUTES: Final = ("channels_last", "opset")
 """Attributes of quantised operators that those of floats lack."""
 
 
-def in_floats(onnx: Any, graph: Any, tensors: Tensors, *, keeps_dynamic: bool = False) -> int:
-    """Replace nodes of a graph that compute with quantised weights, and return how many.
+def in_floats(onnx: Any, graph: Any, tensors: Tensors, *, keeps_dynamic: bool) -> None:
+    """Replace nodes of a graph that compute with quantised weights.
 
     With `keeps_dynamic`, products of integers behind DynamicQuantizeLinear, and recurrent layers of such products, stay
     products of integers.
     """
     rewriting = _Rewriting(onnx, graph, tensors, keeps_dynamic=keeps_dynamic)
-    nodes, count = list(graph.node), 0
     made: list[Any] = []
-    for node in nodes:
+    for node in graph.node:
         before = len(rewriting.nodes)
-        replaced = rewriting.replaced(node)
-        made += rewriting.nodes[before:] if replaced else [node]
-        count += replaced
-    if count:
+        made += rewriting.nodes[before:] if rewriting.replaced(node) else [node]
+    if rewriting.nodes:
+        kept = _read(made, {result.name for result in graph.output})
         del graph.node[:]
-        graph.node.extend(_read(made, {result.name for result in graph.output}))
-    return count
+        graph.node.extend(kept)
 
 
 def is_quantised(graph: Any) -> bool:

@@ -17,30 +17,27 @@ MIN_ELEMENTS: Final = 64
 """Fewest elements of a matrix whose copy is taken for a tied parameter."""
 
 
-def untie(graph: Any) -> list[str]:
-    """Give each further reader of a weight a copy of its own, and return the names of the copies."""
+def untie(graph: Any) -> None:
+    """Give each further reader of a weight a copy of its own."""
     stored = {tensor.name: tensor for tensor in graph.initializer}
     taken = {name for node in graph.node for name in [*node.input, *node.output]}
-    made: list[str] = []
     for node in [node for node in graph.node if node.op_type == "Identity" and node.input[0] in stored]:
         tensor = graph.initializer.add()
         tensor.CopyFrom(stored[node.input[0]])
         tensor.name = node.output[0]
         stored[tensor.name] = tensor
-        made.append(tensor.name)
         graph.node.remove(node)
     read: set[str] = set()
     for node in graph.node:
         for slot in SLOTS.get(node.op_type, ()):
             name = node.input[slot] if slot < len(node.input) else ""
             if name in read:
-                made.append(_copied(graph, node, slot, stored[name], taken))
+                _copy(graph, node, slot, stored[name], taken)
             elif name in stored:
                 read.add(name)
-    return made
 
 
-def _copied(graph: Any, node: Any, slot: int, source: Any, taken: set[str]) -> str:
+def _copy(graph: Any, node: Any, slot: int, source: Any, taken: set[str]) -> None:
     number = 2
     while f"{source.name}.{number}" in taken:
         number += 1
@@ -48,13 +45,11 @@ def _copied(graph: Any, node: Any, slot: int, source: Any, taken: set[str]) -> s
     tensor.CopyFrom(source)
     tensor.name = node.input[slot] = f"{source.name}.{number}"
     taken.add(tensor.name)
-    return tensor.name
 
 
-def tie(onnx: Any, graph: Any, tensors: Tensors) -> list[str]:
-    """Replace matrices that are copies of earlier ones by nodes that read these, and return their names."""
+def tie(onnx: Any, graph: Any, tensors: Tensors) -> None:
+    """Replace matrices that are copies of earlier ones by nodes that read these."""
     first: dict[tuple[Any, ...], str] = {}
-    made: list[str] = []
     nodes: list[Any] = []
     for tensor in list(graph.initializer):
         if len(tensor.dims) != 2 or np.prod(tensor.dims, dtype=float) < MIN_ELEMENTS:
@@ -67,11 +62,9 @@ def tie(onnx: Any, graph: Any, tensors: Tensors) -> list[str]:
         if own in first or other in first:
             operator = "Identity" if own in first else "Transpose"
             nodes.append(onnx.helper.make_node(operator, [first.get(own) or first[other]], [tensor.name]))
-            made.append(tensor.name)
             graph.initializer.remove(tensor)
         else:
             first[own] = tensor.name
     kept = list(graph.node)
     del graph.node[:]
     graph.node.extend([*nodes, *kept])
-    return made

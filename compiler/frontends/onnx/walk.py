@@ -15,11 +15,12 @@ from compiler.frontends.arranged import Arranged, pointwise
 from compiler.frontends.extents import product
 from compiler.frontends.onnx.dtypes import DTYPES, NARROW, WRAPPING, dtype_name, wrapping
 from compiler.frontends.onnx.functions import body_of, inlined
+from compiler.frontends.onnx.inside import graphs_of
 from compiler.frontends.onnx.known.certain import is_certain, without_ones
 from compiler.frontends.onnx.known.computed import computed
 from compiler.frontends.onnx.known.constants import CARRIED, Constant, Store, Symbols, settled
 from compiler.frontends.onnx.node import MISSING, Node
-from compiler.frontends.onnx.old_opsets import is_old
+from compiler.frontends.onnx.old_opsets import is_old, schema_of
 from compiler.frontends.onnx.order import in_order
 from compiler.frontends.onnx.places import line_of
 from compiler.frontends.onnx.reading import Tensors, first_line, package
@@ -152,7 +153,7 @@ class Walk:
             self.by_sizes.pop(name, None)
         pairs = list(zip(node.input, operands, strict=True))
         sized = [x is None or isinstance(x, Constant) or name in self.by_sizes for name, x in pairs]
-        if not all(sized) or node.op_type in RANDOM or self._has_graphs(node):
+        if not all(sized) or node.op_type in RANDOM or graphs_of(node):
             return
         if all(x is None or (isinstance(x, Constant) and x.is_array) for x in operands):
             return
@@ -174,11 +175,8 @@ class Walk:
         """Return True for operators without a mapping that are known by sizes alone, or by their functions."""
         if not domain and node.op_type in ("Shape", "Size", "Constant"):
             return True
-        try:
-            schema = self.onnx.defs.get_schema(node.op_type, self.versions.get(domain, 1), domain)
-        except self.onnx.defs.SchemaError:
-            return False
-        return bool(schema.has_function or schema.has_context_dependent_function)
+        schema = schema_of(self.onnx, node.op_type, self.versions.get(domain, 1), domain)
+        return schema is not None and bool(schema.has_function or schema.has_context_dependent_function)
 
     def _lost(self, node: Any) -> None:
         for name in node.output:
@@ -199,7 +197,7 @@ class Walk:
         x: Any = operands[0] if operands else None
         if operator == "Size" and not isinstance(x, list):
             return [self._extents([product(x.shape)], scalar=True)]
-        if is_known and not self._has_graphs(node) and node.op_type not in RANDOM and not self._is_sequence(node):
+        if is_known and not graphs_of(node) and node.op_type not in RANDOM and not self._is_sequence(node):
             known = computed(node, operands, self.versions, self.symbols, self.store, self.tensors)
             if known is not None and is_certain(node, operands, known):
                 known = self._with_ops(node, domain, operator, operands, known)
@@ -239,9 +237,6 @@ class Walk:
             None if x is None else replace(x, appended=partial(appended, number=number))
             for number, x in enumerate(known)
         ]
-
-    def _has_graphs(self, node: Any) -> bool:
-        return any(attribute.type in (5, 10) for attribute in node.attribute)
 
     def _is_sequence(self, node: Any) -> bool:
         return "Sequence" in node.op_type or node.op_type.startswith("Optional")

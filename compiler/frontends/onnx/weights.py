@@ -164,7 +164,8 @@ class Roles:
             other = node.input[1 - number] if len(node.input) == 2 else ""
             if node.op_type == "Sub" and self._origin(other) in self.inputs:
                 return  # the mean of the inputs
-            self._reach(name, node, constants=self._is_weight_in_node(node, name, other))
+            is_weight = self._in_nodes and self._elements(name) is not None
+            self._reach(name, node, constants=is_weight or self._is_behind_weights(node, name, other))
         elif node.op_type == "Exp" and name in self.stored:
             self._reach(name, node, constants=False)  # the logarithm of a scale, as contrastive models have it
 
@@ -200,10 +201,6 @@ class Roles:
             return None
         [value] = values[:1]
         return self._array(value.t) if value.name == "value" else np.asarray([value.f, *value.floats][-1:])
-
-    def _is_weight_in_node(self, node: Any, name: str, other: str) -> bool:
-        """Return True for a Constant that counts as a weight if it is an operand of an addition or a multiplication."""
-        return (self._in_nodes and self._elements(name) is not None) or self._is_behind_weights(node, name, other)
 
     def _is_behind_weights(self, node: Any, name: str, other: str) -> bool:
         """Return True for a Constant of one wide axis behind an operator with weights: its bias, or a scale."""
