@@ -48,7 +48,7 @@ def begin_training(
     `between` is called between steps; unless it is given, interrupts act there.
     """
     if between is not None:
-        return _one_by_one(_begun(session, standing, options, between))
+        return (event for bunch in _begun(session, standing, options, between) for event in bunch)
     interrupts = Interrupts()
     return _interruptible(_begun(session, standing, options, interrupts.check), interrupts)
 
@@ -64,14 +64,9 @@ def _interruptible(bunches: Iterator[Sequence[Event]], interrupts: Interrupts) -
         yield from bunch
 
 
-def _one_by_one(bunches: Iterator[Sequence[Event]]) -> Generator[Event]:
-    for bunch in bunches:
-        yield from bunch
-
-
 def _begun(
     session: Session, standing: Standing, options: TrainingOptions, between: Callable[[], None]
-) -> Generator[Sequence[Event]]:
+) -> Iterator[Sequence[Event]]:
     session.states.require()  # all states: checkpoints have all
     course = course_of(session, options)
     rows_sha256 = fingerprints(course.rows, course.evaluated, shuffled=course.plan.shuffle)
@@ -79,7 +74,7 @@ def _begun(
     plan, position = course.plan, standing.position
     position.stopped = is_still_stopped(plan, position)
     if is_at_end(standing, plan.steps) and standing.done:  # trained to its end in this process
-        return _nothing()
+        return iter(())
     begin_judging(plan, position)
     if not isinstance(course.rows, Rows) and position.cursor is not None:
         course.rows.seek(position.cursor)
@@ -241,10 +236,6 @@ def _until_done(
         end()
         if folder is not None:
             folder.release()
-
-
-def _nothing() -> Generator[Sequence[Event]]:
-    yield from ()
 
 
 def _watched(bound: BoundEntry, fetched: Mapping[str, Array]) -> list[str]:

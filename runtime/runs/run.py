@@ -131,7 +131,7 @@ class Run:
         settings: Mapping[str, float] | None = None,
         group: Group | None = None,
     ) -> None:
-        _require_kinds({"threads": threads, "max_memory": max_memory, "seed": seed})
+        _require_whole({"threads": threads, "max_memory": max_memory, "seed": seed})
         _require_paths({"folder": folder, "spill": spill, "data": data})
         arrays = getattr(program, "arrays", {})  # initial values that an import brought, and no file has yet
         compiled = None if isinstance(program, pb.ProgramDesc) else _compiled(program)
@@ -567,7 +567,7 @@ def _with_rows(program: pb.ProgramDesc, file: Path) -> pb.ProgramDesc:
     return found
 
 
-def _require_kinds(numbers: Mapping[str, Any]) -> None:
+def _require_whole(numbers: Mapping[str, Any]) -> None:
     """Raise UsageError for an argument that is no whole number."""
     for name, value in numbers.items():
         is_number = hasattr(value, "__index__") and not getattr(value, "shape", ())

@@ -26,7 +26,7 @@ from typing import Any, Final, cast
 from prograd_proto.printable import sentence
 from prograd_proto.spelling import closest
 from runtime.errors import ExecutionError
-from runtime.language.choices import Choices, choices_of
+from runtime.language.choices import NAMES, Choices, choices_of
 from runtime.language.template import require_conversation
 from runtime.language.texts import MOST_NEW, Answer, Texts
 from runtime.memory.limit import MemoryLimit
@@ -40,7 +40,6 @@ EVENTS: Final = "text/event-stream"
 MOST_STOPS: Final = 16
 """Upper bound on the stop texts of a request."""
 
-_CHOICES: Final = ("temperature", "top_k", "top_p", "repetition_penalty", "seed")
 _OWN: Final = frozenset(
     ("model", "messages", "prompt", "stream", "stream_options", "stop", "user", "metadata", "store")
 )
@@ -187,8 +186,8 @@ class TextEndpoints(Gate):
         for name, value in fields.items():
             if name in _NEUTRAL and value is not None and value not in _NEUTRAL[name]:
                 raise Refusal(400, f"{name}: this server knows {_NEUTRAL[name][0]!r} only")
-            if name not in (*_OWN, *_CHOICES, *_LENGTHS, *_NEUTRAL):
-                hint = closest(name, [*_OWN, *_CHOICES, *_LENGTHS])
+            if name not in (*_OWN, *NAMES, *_LENGTHS, *_NEUTRAL):
+                hint = closest(name, [*_OWN, *NAMES, *_LENGTHS])
                 raise Refusal(400, f"there is no field {name!r}{hint}")
         if chat:
             codes = self._texts.codes_of(require_conversation(fields.get("messages"), "the request"))
@@ -324,7 +323,7 @@ def _usage(answer: Answer) -> dict[str, int]:
 def _numbers(fields: Mapping[str, Any]) -> dict[str, float]:
     """Return the choices of a request."""
     found: dict[str, float] = {}
-    for name in _CHOICES:
+    for name in NAMES:
         value = fields.get(name)
         if value is None:
             continue
