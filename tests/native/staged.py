@@ -19,6 +19,7 @@ from runtime.codegen.lowering.passes.read import read_nodes
 from runtime.codegen.machine import Target
 from runtime.dtypes import array_type, numpy_dtype
 from runtime.engines.native import jit
+from runtime.engines.native.cpu import this_machine
 from runtime.kernel import KERNELS
 
 GARBAGE = 0xAA
@@ -80,3 +81,11 @@ def staged(
                 function(table.ctypes.data, unit, unit + 1, run % threads)
     assert not words.any(), "nothing is to be refused"
     return [arrays[name] for name in op.outputs]
+
+
+def check(name: str, *inputs: np.ndarray, target: Any = None, end: bool = True, **attributes: Any) -> None:
+    """Assert that an op made unit by unit has the bits of its kernel."""
+    block = op_of(name, inputs, attributes)
+    made = staged(target or this_machine(), block, inputs, end)
+    for got, wanted in zip(made, expected(block.ops[0], inputs), strict=True):
+        assert got.tobytes() == wanted.tobytes(), (name, attributes, [x.shape for x in inputs])

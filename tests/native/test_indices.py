@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from native.building import every_target
-from native.staged import expected, op_of, staged
+from native.staged import check
 
 import runtime
 from compiler import Program, adam, ops, sgd
@@ -14,7 +14,6 @@ from prograd_proto.dtypes import ITEM_BYTES
 from runtime.codegen.ir import FLOAT32
 from runtime.codegen.rules.index import index_ranges
 from runtime.dtypes import numpy_dtype
-from runtime.engines.native.cpu import this_machine
 
 
 def numbers(shape: tuple[int, ...], dtype: str = "float32", below: int = 0) -> np.ndarray:
@@ -22,13 +21,6 @@ def numbers(shape: tuple[int, ...], dtype: str = "float32", below: int = 0) -> n
     if below:
         return rng.integers(0, below, shape).astype(dtype)
     return rng.normal(0, 50, shape).astype(dtype)
-
-
-def check(name: str, *inputs: np.ndarray, target=None, end: bool = True, **attributes):
-    block = op_of(name, inputs, attributes)
-    made = staged(target or this_machine(), block, inputs, end)
-    for got, wanted in zip(made, expected(block.ops[0], inputs), strict=True):
-        assert got.tobytes() == wanted.tobytes(), (name, attributes, [x.shape for x in inputs])
 
 
 @every_target

@@ -5,11 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from native.building import every_target
-from native.staged import expected, op_of, staged
+from native.staged import check, expected, op_of
 
 from prograd_proto.dtypes import ITEM_BYTES
 from runtime.dtypes import numpy_dtype
-from runtime.engines.native.cpu import this_machine
 
 
 def bits(shape: tuple[int, ...], dtype: str = "float32") -> np.ndarray:
@@ -18,13 +17,6 @@ def bits(shape: tuple[int, ...], dtype: str = "float32") -> np.ndarray:
     below = 2 if dtype == "bool" else 256
     count = int(np.prod(shape)) * kind.itemsize
     return np.random.default_rng(0).integers(0, below, count).astype(np.uint8).view(kind).reshape(shape)
-
-
-def check(name: str, *inputs: np.ndarray, target=None, end: bool = True, **attributes):
-    block = op_of(name, inputs, attributes)
-    made = staged(target or this_machine(), block, inputs, end)
-    for got, wanted in zip(made, expected(block.ops[0], inputs), strict=True):
-        assert got.tobytes() == wanted.tobytes(), (name, attributes, [x.shape for x in inputs])
 
 
 @every_target

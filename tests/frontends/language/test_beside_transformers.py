@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from frontends.torchvision_without_operators import torchvision
+from frontends.language.package import transformers
 from subjects.language_model import CODES, SIZES, TEMPLATE, made_folder
 
 import prograd
@@ -19,7 +19,6 @@ from compiler.data.chats import ChatOptions, packed_chats
 from runtime.language.choices import Choices
 from runtime.language.writer import Writer
 
-transformers: Any = None
 LENGTH = 48
 LLAMA_3 = {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
            "original_max_position_embeddings": 40, "rope_theta": 100.0}  # fmt: skip
@@ -45,13 +44,6 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "gemma3": ("Gemma3Text", {**SIZES, "num_hidden_layers": 7, "head_dim": 16, "sliding_window": 16}),
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def package() -> None:
-    global transformers
-    torchvision()
-    transformers = pytest.importorskip("transformers")
 
 
 def model(family: str, folder: Path) -> Any:

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from frontends.torchvision_without_operators import torchvision
+from frontends.language.package import transformers
 
 import prograd
 from compiler import from_lm
 from compiler.__main__ import main as compiler
 
-transformers: Any = None
 LENGTH, CODES = 32, 320
 SIZES = {
     "vocab_size": CODES, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -28,13 +27,6 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "distilbert": ("DistilBert", {"vocab_size": CODES, "dim": 64, "hidden_dim": 96, "n_layers": 2, "n_heads": 4,
                                   "max_position_embeddings": 66, "num_labels": 3, "activation": "relu"}),
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True, scope="module")
-def package() -> None:
-    global transformers
-    torchvision()
-    transformers = pytest.importorskip("transformers")
 
 
 def model(kind: str, folder: Path) -> Any:

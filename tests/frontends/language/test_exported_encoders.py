@@ -17,11 +17,9 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from frontends.torchvision_without_operators import torchvision
+from frontends.language.package import transformers
 
 from prograd import Run, from_onnx
-
-transformers: Any = None
 
 LAYERS: dict[str, Any] = {
     "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 100,
@@ -44,13 +42,6 @@ MODELS: dict[str, dict[str, Any]] = {
     "OPT": {k: v for k, v in LAYERS.items() if k != "intermediate_size"} | {"ffn_dim": 128, "word_embed_proj_dim": 64},
     "T5": {"num_layers": 2, "d_model": 64, "num_heads": 4, "d_kv": 16, "d_ff": 128, "vocab_size": 100},
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def package() -> None:
-    global transformers
-    torchvision()
-    transformers = pytest.importorskip("transformers")
 
 
 def exported(name: str, path: Path) -> None:

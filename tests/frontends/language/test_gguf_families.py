@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from frontends.torchvision_without_operators import torchvision
+from frontends.language.package import transformers
 from subjects.language_model import CODES, SIZES
 
 import prograd
@@ -18,7 +18,6 @@ from runtime.language.choices import Choices
 from runtime.language.writer import Writer
 
 gguf: Any = pytest.importorskip("gguf")
-transformers: Any = None
 LENGTH = 48
 MORE = {"rms_norm_eps": 1e-5, "rope_theta": 20000.0, "eos_token_id": 2, "bos_token_id": 1, "pad_token_id": 0}
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -32,13 +31,6 @@ FORMS = {
     "Q8_0": lambda name: "Q8_0",
     "mixed": lambda name: "F16" if "attn_" in name else "BF16" if "token_embd" in name else "Q4_0",
 }
-
-
-@pytest.fixture(autouse=True, scope="module")
-def package() -> None:
-    global transformers
-    torchvision()
-    transformers = pytest.importorskip("transformers")
 
 
 def twin(family: str) -> Any:
