@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from subjects.commands import told
 
 from compiler import CompileError, Program, Value, constant, ops, sgd
 from compiler.analyses.lifespans import lifespans_of
@@ -99,9 +100,7 @@ H = "%tanh_2: float32[n, 3] is a tensor of a step"
     ],
 )
 def test_what_a_tensor_cannot_last_is_refused_at_once(name: str, lifespan: Any, sentence: str):
-    with pytest.raises(OpError) as error:
-        built(lambda p, v: p.lifespan(v[name], lifespan))
-    assert str(error.value).endswith(f": lifespan: {sentence}")
+    assert told(OpError, lambda: built(lambda p, v: p.lifespan(v[name], lifespan))).endswith(f": lifespan: {sentence}")
 
 
 def test_a_buffer_can_be_declared_to_last_an_epoch():

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from subjects.commands import run_runtime
+from subjects.commands import run_runtime, told
 from subjects.small_programs import linear, save
 
 import prograd
@@ -71,9 +71,7 @@ def test_a_run_answers_misplaced_arguments(
     run = prograd.load(save(linear(), tmp_path), engine=engine)
     monkeypatch.chdir(tmp_path)
     before = run.state_sha256, sorted(tmp_path.iterdir())
-    with pytest.raises(prograd.UsageError) as caught:
-        list(act(run))
-    assert str(caught.value) == sentence
+    assert told(prograd.UsageError, lambda: list(act(run))) == sentence
     assert before == (run.state_sha256, sorted(tmp_path.iterdir()))
     assert run.train(epochs=1).steps > 1
 
@@ -99,9 +97,7 @@ def test_programs_and_states_that_are_taken_for_each_other_say_so(tmp_path: Path
 
 def test_a_number_is_no_path_of_a_program(tmp_path: Path):
     compiled = Program.load(save(linear(), tmp_path)).compile()
-    with pytest.raises(CompileError) as caught:
-        compiled.save(3)
-    assert str(caught.value) == "save: the path of a file is text or a Path, not int"
+    assert told(CompileError, lambda: compiled.save(3)) == "save: the path of a file is text or a Path, not int"
 
 
 UNKNOWN: list[tuple[Callable[[Any], object], str]] = [
@@ -137,8 +133,6 @@ def test_a_program_without_outputs_says_what_a_prediction_needs(tmp_path: Path):
     x = program.input("x", "float32", ("n", 3))
     program.metrics(mean=ops.mean(x))
     run = prograd.Run(program.compile(n=2))
-    with pytest.raises(prograd.UsageError) as caught:
-        run.predict({"x": np.ones((2, 3), "f")})
-    assert str(caught.value) == (
+    assert told(prograd.UsageError, lambda: run.predict({"x": np.ones((2, 3), "f")})) == (
         "there is no entry 'predict'; the entries are evaluate; program.outputs(…) declares the results of a prediction"
     )

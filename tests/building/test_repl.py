@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from subjects.commands import told
 
 import compiler
 import prograd
@@ -228,9 +229,7 @@ def test_the_hash_of_the_states_is_that_of_the_result_line(tmp_path: Path, capsy
     ],
 )  # fmt: skip
 def test_names_that_are_not_there_lead_to_those_that_are(call: Callable[[Any], object], sentence: str):
-    with pytest.raises((AttributeError, UsageError)) as caught:
-        call(network())
-    assert str(caught.value) == sentence
+    assert told((AttributeError, UsageError), lambda: call(network())) == sentence
 
 
 def test_notebooks_complete_layers_and_nothing_that_their_files_import():

@@ -7,6 +7,7 @@ from math import cos, pi
 
 import numpy as np
 import pytest
+from subjects.commands import told
 from subjects.steps import Stepper
 
 from compiler import OpError, Program, initialisers, schedules, sgd
@@ -113,6 +114,4 @@ def test_a_schedule_is_its_formula(name: str):
     ],
 )
 def test_a_schedule_that_makes_no_sense_is_an_error(call: Callable[[], object], sentence: str):
-    with pytest.raises(OpError) as caught:
-        call()
-    assert str(caught.value) == sentence
+    assert told(OpError, call) == sentence

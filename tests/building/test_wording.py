@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from subjects.commands import run_compiler
+from subjects.commands import run_compiler, told
 from subjects.small_programs import linear, save
 
 import prograd
@@ -75,9 +75,7 @@ def test_programs_and_states_are_replaced_only_if_asked(engine: str, tmp_path: P
     other = Program.load(path)
     other.training(epochs=7)
     compiled = other.compile()
-    with pytest.raises(prograd.ProgramError) as caught:
-        compiled.save("p.pb")
-    assert str(caught.value) == "p.pb: the file exists; force=True replaces it"
+    assert told(prograd.ProgramError, lambda: compiled.save("p.pb")) == "p.pb: the file exists; force=True replaces it"
     assert path.read_bytes() == before
     compiled.save("p.pb", force=True)
     assert path.read_bytes() != before

@@ -3,6 +3,7 @@
 from argparse import ArgumentTypeError
 
 import pytest
+from subjects.commands import told
 
 from compiler.commands.verbs.command import COMMAND as COMPILER
 from prograd_proto.byte_sizes import byte_size
@@ -34,9 +35,7 @@ def test_a_size_is_so_many_bytes(parse, text: str):
 
 @pytest.mark.parametrize("text", ["", "-1", "1e3", "MiB", "1 MiB", "1XB", "1.MiB", ".5MiB", "१", "1" * 19, "nan"])
 def test_what_is_no_size_is_refused(text: str):
-    with pytest.raises(ArgumentTypeError) as caught:
-        size(text)
-    assert str(caught.value) == f"{text!r} is not a size as 1.5MiB, 1GB or 1000000"
+    assert told(ArgumentTypeError, lambda: size(text)) == f"{text!r} is not a size as 1.5MiB, 1GB or 1000000"
 
 
 @pytest.mark.parametrize(
@@ -49,9 +48,7 @@ def test_what_is_no_size_is_refused(text: str):
     ],
 )
 def test_what_is_beyond_an_end_is_refused(parse, text: str, sentence: str):
-    with pytest.raises(ArgumentTypeError) as caught:
-        parse(text)
-    assert str(caught.value) == sentence
+    assert told(ArgumentTypeError, lambda: parse(text)) == sentence
 
 
 @pytest.mark.parametrize("text", TIMES)
@@ -61,9 +58,7 @@ def test_a_time_is_so_many_seconds(text: str):
 
 @pytest.mark.parametrize("text", ["", "-1", "nan", "inf", "1d", "1 h", "min", "1m", "१", "1e4000", "1_0"])
 def test_what_is_no_time_is_refused(text: str):
-    with pytest.raises(ArgumentTypeError) as caught:
-        duration(text)
-    assert str(caught.value) == f"{text!r} is not a time as 90, 1.5min, 2h or 500ms"
+    assert told(ArgumentTypeError, lambda: duration(text)) == f"{text!r} is not a time as 90, 1.5min, 2h or 500ms"
 
 
 MEANINGS = {"SIZE": {size}, "TIME": {duration}, "N": {positive, threads}}

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from subjects.commands import told
 from subjects.ranks import LAUNCHER, job, save_network, starts_jobs
 
 from compiler import Program, ops, sgd
@@ -95,9 +96,7 @@ def test_a_file_cannot_exchange_values():
     check_program(program, TARGET, is_dealt=True)
     number = next(op.id for op in trained(program).ops if op.type == "all_reduce")
     block = next(e for e in program.entries if e.name == "train").bindings[0].block
-    with pytest.raises(ProgramError) as caught:
-        check_program(program, TARGET)
-    assert str(caught.value) == (
+    assert told(ProgramError, lambda: check_program(program, TARGET)) == (
         f"block {block}: op {number} (all_reduce): it exchanges values between processes; a run with --mpi inserts "
         "such ops, and no file has them"
     )

@@ -2,6 +2,7 @@
 
 import pytest
 from samples import SAMPLES
+from subjects.commands import told
 
 import runtime
 from compiler import OpError, Program, adam, ops
@@ -43,9 +44,7 @@ def test_a_file_with_such_a_setting_is_refused_before_it_runs():
             for attribute in op.attributes:
                 if attribute.name == "beta2":
                     attribute.float_value = 2.0
-    with pytest.raises(ProgramError) as caught:
-        runtime.Run(desc)
-    assert str(caught.value).endswith("): beta2 is 2.0, which is not in [0, 1)")
+    assert told(ProgramError, lambda: runtime.Run(desc)).endswith("): beta2 is 2.0, which is not in [0, 1)")
 
 
 def test_an_optimizer_with_such_a_setting_is_refused_with_the_users_line():

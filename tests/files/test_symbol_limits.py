@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from subjects.commands import told
 
 from compiler import CompileError, constant
 from prograd import Program, Run, load, ops, sgd
@@ -48,9 +49,7 @@ def sizes_bound(program: Program) -> set[int]:
     ],
 )  # fmt: skip
 def test_a_size_outside_of_the_limits_is_refused(limits: tuple, size: int, message: str):
-    with pytest.raises(CompileError) as caught:
-        limited(*limits).compile(batch=size)
-    assert str(caught.value) == message
+    assert told(CompileError, lambda: limited(*limits).compile(batch=size)) == message
 
 
 def test_predictions_take_single_rows_only_within_the_limits():
@@ -77,6 +76,4 @@ def test_the_identity_of_a_program_has_its_limits_without_their_reason():
 def test_a_file_with_limits_that_no_size_keeps_is_refused(least: int, most: int):
     desc = limited().compile(batch=4).desc
     desc.limits[0].least, desc.limits[0].most = least, most
-    with pytest.raises(ProgramError) as caught:
-        check_entries(desc)
-    assert str(caught.value) == f"the symbol 'batch' is limited to {least} to {most}"
+    assert told(ProgramError, lambda: check_entries(desc)) == f"the symbol 'batch' is limited to {least} to {most}"

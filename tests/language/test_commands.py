@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from subjects.commands import told
 from subjects.language_model import GPT2, LLAMA, made_folder
 
 import prograd
@@ -204,9 +205,7 @@ def test_a_prompt_without_room_and_other_programs_are_refused(home: Path):
     run = prograd.load("net.pb")
     with pytest.raises(DataError, match=r"^the prompt has \d+ codes, and the program was compiled for texts of 16, "):
         run.chat("who are you ? " * 5)
-    with pytest.raises(UsageError) as error:
-        run.chat("who", heat=1.0)
-    assert str(error.value) == (
+    assert told(UsageError, lambda: run.chat("who", heat=1.0)) == (
         "there is no choice 'heat'; there are temperature, top_k, top_p, repetition_penalty, seed"
     )
 

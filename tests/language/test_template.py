@@ -4,6 +4,7 @@ import json
 from contextlib import suppress
 
 import pytest
+from subjects.commands import told
 
 from runtime.errors import DataError
 from runtime.language import sandbox
@@ -84,8 +85,6 @@ def test_a_template_that_doubles_its_text_is_ended():
 
 
 def test_a_model_without_a_template_is_told_so():
-    with pytest.raises(DataError) as error:
-        Template({}, "m")
-    assert str(error.value) == (
+    assert told(DataError, lambda: Template({}, "m")) == (
         "m: the model has no chat template, in chat_template.jinja or tokenizer_config.json; it takes plain texts"
     )

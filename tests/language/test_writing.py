@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from subjects.commands import told
 from subjects.language_model import GPT2, LLAMA, made_folder
 
 import prograd
@@ -123,14 +124,10 @@ def test_a_penalty_keeps_codes_from_coming_again(tmp_path: Path):
 def test_codes_without_room_and_codes_that_there_are_not_are_refused(tmp_path: Path):
     writer = Writer(run_of(tmp_path, LLAMA, "native").session)
     writer.begin(0, Choices())
-    with pytest.raises(DataError) as error:
-        writer.read(0, prompt(121))
-    assert str(error.value) == (
+    assert told(DataError, lambda: writer.read(0, prompt(121))) == (
         "the text has 121 codes; the program was compiled for 120: compiler import lm --positions"
     )
-    with pytest.raises(DataError) as error:
-        writer.read(0, [1, 320])
-    assert str(error.value) == "the model has 320 codes, and 320 is none of them"
+    assert told(DataError, lambda: writer.read(0, [1, 320])) == "the model has 320 codes, and 320 is none of them"
 
 
 @pytest.mark.parametrize(
@@ -144,9 +141,7 @@ def test_codes_without_room_and_codes_that_there_are_not_are_refused(tmp_path: P
     ],
 )
 def test_a_wrong_choice_is_refused(given: dict[str, float], words: str):
-    with pytest.raises(UsageError) as error:
-        choices_of(given, {})
-    assert str(error.value) == words
+    assert told(UsageError, lambda: choices_of(given, {})) == words
 
 
 @pytest.mark.thorough

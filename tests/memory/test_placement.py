@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracles.memory import Placed, is_safe
 from oracles.placement import Span, least_height
+from subjects.commands import told
 
 from prograd_proto import ProgramError
 from runtime.placement import QUICK, THOROUGH, Buffer, Effort, Placement, check_placement, place
@@ -385,9 +386,7 @@ def test_an_order_of_the_buffers_is_part_of_the_question_but_not_of_the_bound():
 
 def test_the_check_takes_another_alignment_and_names_it():
     check_placement([Buffer("a", 4, 0, 2), Buffer("b", 4, 1, 3)], [0, 4], 8, alignment=4)
-    with pytest.raises(ProgramError) as error:
-        check_placement([Buffer("a", 4, 0, 2)], [2], 8, alignment=4)
-    assert str(error.value) == (
+    assert told(ProgramError, lambda: check_placement([Buffer("a", 4, 0, 2)], [2], 8, alignment=4)) == (
         "a placement puts %a (4 bytes) at offset 2 of an arena of 8 bytes; it must lie inside, at a multiple of 4"
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from subjects.commands import told
 from subjects.evaluate import block_of, evaluate, gradient
 
 import prograd
@@ -106,17 +107,13 @@ CALLS = [
 @pytest.mark.parametrize(("call", "sentence"), CALLS, ids=[sentence.split(":")[0] for _, sentence in CALLS])
 def test_a_call_that_makes_no_sense_is_an_error(call: Callable[[Value], Value], sentence: str):
     _, [x] = block_of((np.zeros((2, 3)),))
-    with pytest.raises(OpError) as caught:
-        call(x)
-    assert str(caught.value).removesuffix("; cast it first") == sentence
+    assert told(OpError, lambda: call(x)).removesuffix("; cast it first") == sentence
 
 
 def test_an_int64_axis_has_a_greatest_length():
     block, _ = block_of((np.zeros(1),))
     x = block.define("long", TensorType("int64", (2**21 + 1,)))
-    with pytest.raises(OpError) as caught:
-        ops.argsort(x)
-    assert str(caught.value) == (
+    assert told(OpError, lambda: ops.argsort(x)) == (
         "argsort(x: int64[2097153]): axis 0 has 2097153 elements, of int64 at most 2097152; "
         "cast to float64 if that is exact"
     )

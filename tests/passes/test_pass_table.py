@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from subjects.commands import told
 
 from compiler import CompileError, Program, ops
 from compiler.passes.pass_table import Pass, PassTable
@@ -96,9 +97,7 @@ BREAD = PassTable("bread", (KNEAD, BAKE, EAT))
     ],
 )
 def test_what_does_not_hold_is_refused_where_it_is_written(make: Callable[[], object], sentence: str):
-    with pytest.raises(CompileError) as error:
-        make()
-    assert str(error.value) == sentence
+    assert told(CompileError, make) == sentence
 
 
 def test_a_table_can_be_cut_and_lengthened():

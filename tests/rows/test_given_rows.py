@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from subjects.commands import told
 
 import prograd
 from prograd import Program, layers, ops, sgd
@@ -73,9 +74,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("data", "sentence"), REFUSED)
 def test_rows_that_are_none_are_one_sentence(data: object, sentence: str):
-    with pytest.raises((DataError, UsageError)) as caught:
-        trained(data, steps=2, as_file=True)
-    assert str(caught.value) == sentence
+    assert told((DataError, UsageError), lambda: trained(data, steps=2, as_file=True)) == sentence
 
 
 @pytest.mark.parametrize("value", ["2", 1.5])
@@ -86,9 +85,7 @@ def test_a_number_of_epochs_that_is_none_is_one_sentence(value: object):
 
 
 def test_predictions_of_no_rows_are_one_sentence():
-    with pytest.raises(DataError) as caught:
-        run().predict({"x": X[:0], "a": A[:0]})
-    assert str(caught.value) == "entry 'predict': there are no rows"
+    assert told(DataError, lambda: run().predict({"x": X[:0], "a": A[:0]})) == "entry 'predict': there are no rows"
 
 
 def test_a_folder_in_place_of_a_file_is_one_sentence(tmp_path: Path):
@@ -211,9 +208,7 @@ def test_a_column_of_a_file_that_would_lose_digits_is_refused_with_the_cast(tmp_
     np.savez(tmp_path / "rows.npz", x=np.zeros((32, 64), np.uint8))
     program.compile(batch=32).save(tmp_path / "p.pb")
     np.savez(tmp_path / "floats.npz", x=np.zeros((32, 64)))
-    with pytest.raises(DataError) as error:
-        prograd.load(tmp_path / "p.pb", data=tmp_path / "floats.npz").train(epochs=1)
-    assert str(error.value) == (
+    assert told(DataError, lambda: prograd.load(tmp_path / "p.pb", data=tmp_path / "floats.npz").train(epochs=1)) == (
         f"{tmp_path}/floats.npz: 'x' is float64[32, 64], the feed 'x' is uint8[rows, 64]; cast it to uint8 before it "
         "is written"
     )

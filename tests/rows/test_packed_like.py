@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
+from subjects.commands import told
 
 import prograd
 import runtime
@@ -115,9 +116,7 @@ def test_lists_are_rows_of_unequal_length():
     ([{}, {}], "row 0 of 'x' is of type dict, which no row can be; leave the column out by drop=['x']"),
 ])  # fmt: skip
 def test_lists_that_are_no_rows_are_one_sentence(column, sentence):
-    with pytest.raises(runtime.DataError) as caught:
-        prograd.data.pack({"x": column}, "r.safetensors")
-    assert str(caught.value) == sentence
+    assert told(runtime.DataError, lambda: prograd.data.pack({"x": column}, "r.safetensors")) == sentence
 
 
 def test_parquet_has_lists(here):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file
+from subjects.commands import told
 
 import prograd
 import runtime
@@ -419,9 +420,7 @@ def test_of_two_files_that_are_missing_the_one_that_was_typed_is_named(here, cap
 def test_a_file_that_was_not_packed_or_lies_is_one_sentence(here):
     prograd.data.write("rows.safetensors", {"x": [1]})
     wanted = "rows.safetensors: the file does not say how its rows were made; compiler data pack writes one that does"
-    with pytest.raises(runtime.DataError) as caught:
-        prograd.data.decode([0], "x", "rows.safetensors")
-    assert str(caught.value) == wanted
+    assert told(runtime.DataError, lambda: prograd.data.decode([0], "x", "rows.safetensors")) == wanted
     for text in (
         "", "[]", '{"format":2}', '{"format":1,"columns":[1],"joined":{}}',
         '{"format":1,"columns":[],"joined":{"x":["y"]}}',
@@ -525,9 +524,7 @@ OPTIONS_THAT_ARE_NONE = [
 
 @pytest.mark.parametrize(("options", "sentence"), OPTIONS_THAT_ARE_NONE)
 def test_options_that_are_none_are_one_sentence(here, options, sentence):
-    with pytest.raises(runtime.UsageError) as caught:
-        prograd.data.pack({"a": [1, 2]}, "rows.safetensors", **options)
-    assert str(caught.value) == sentence
+    assert told(runtime.UsageError, lambda: prograd.data.pack({"a": [1, 2]}, "rows.safetensors", **options)) == sentence
 
 
 COLUMNS = [

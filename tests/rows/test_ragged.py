@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from subjects.commands import told
 
 import prograd
 import runtime
@@ -267,9 +268,7 @@ def test_only_one_axis_of_a_row_is_unequal():
     program.outputs(y=x * 2.0)
     run = runtime.Run(program.compile(n=2, length=(2, 4), width=(3, 5)))
     rows = [np.ones((1, 5), np.float32), np.ones((3, 5), np.float32)]
-    with pytest.raises(runtime.DataError) as caught:
-        run.predict({"x": rows})
-    assert str(caught.value) == (
+    assert told(runtime.DataError, lambda: run.predict({"x": rows})) == (
         "entry 'predict': the elements of the feed 'x' have the shape [5], and steps of one length take [3]; "
         "only axis 1 of a row may be unequal"
     )

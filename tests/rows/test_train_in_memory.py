@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from subjects.commands import told
 
 import prograd
 from prograd import Program, Run, layers, ops, sgd
@@ -244,9 +245,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("options", "sentence"), REFUSED, ids=[sentence[:40] for _, sentence in REFUSED])
 def test_rows_that_do_not_fit_are_one_sentence(options: dict[str, Any], sentence: str):
     run = Run(two_feeds().compile(batch=BATCH))
-    with pytest.raises((prograd.DataError, prograd.UsageError, prograd.NonFinite)) as caught:
-        run.train(**options)
-    assert str(caught.value) == sentence
+    assert told((prograd.DataError, prograd.UsageError, prograd.NonFinite), lambda: run.train(**options)) == sentence
     if "NaN" not in sentence:
         assert run.position.steps == 0
 
@@ -280,9 +279,7 @@ def test_a_missing_file_of_rows_is_named_unless_arrays_are_given(tmp_path: Path,
         assert str(error.value) == (
             f"../rows/m.safetensors: no such file; the entry {entry!r} takes its rows from it unless arrays are given"
         )
-    with pytest.raises(prograd.DataError) as error:
-        Run(compiled, data="others.safetensors")
-    assert str(error.value) == (
+    assert told(prograd.DataError, lambda: Run(compiled, data="others.safetensors")) == (
         "../rows/m.safetensors: no such file; a program that is not saved needs its own file of rows, also where data= "
         "replaces it; make the file, or leave data= out and give arrays to train and evaluate"
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from oracles.other_engine import OtherEngine
+from subjects.commands import told
 from subjects.small_programs import BATCH, TRAIN, arrays, linear, rich, save, write_data
 from subjects.spilling import spilled
 
@@ -179,9 +180,7 @@ def test_a_record_of_an_engine_that_is_not_here_is_refused(program: Path, capsys
     ],
 )
 def test_an_engine_that_is_not_here_is_one_sentence(program: Path, engine: str, expected: str):
-    with pytest.raises(runtime.UsageError) as error:
-        runtime.load(program, engine=engine)
-    assert str(error.value) == expected
+    assert told(runtime.UsageError, lambda: runtime.load(program, engine=engine)) == expected
 
 
 def test_an_engine_that_cannot_compute_here_ends_the_command_with_its_sentence(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from subjects.commands import told
 
 import prograd
 from prograd import Program, Run, layers, ops, sgd
@@ -35,9 +36,7 @@ CALLS: dict[str, Callable[[Run, object], object]] = {
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize("key", [0, None, ("x", 1), np.int64(3), b"x"])
 def test_a_mapping_whose_keys_are_no_names(call: Callable[[Run, object], object], key: object, run: Run):
-    with pytest.raises(prograd.UsageError) as caught:
-        call(run, {key: X, "y": Y})
-    assert str(caught.value) == f"the rows have the key {key!r}; {HOW}"
+    assert told(prograd.UsageError, lambda: call(run, {key: X, "y": Y})) == f"the rows have the key {key!r}; {HOW}"
 
 
 @pytest.mark.parametrize("name", ["step", "train", "evaluate"])

@@ -15,6 +15,7 @@ import pytest
 from oracles.interpret import compute
 from samples.operands import sample, typed
 from subjects.cases import build, check_derivative, differentiated
+from subjects.commands import told
 from subjects.small_programs import linear, save
 
 import compiler
@@ -242,9 +243,7 @@ def test_a_wrong_rule_of_a_plugin_is_one_sentence(forget, tmp_path, monkeypatch,
     program = Program("cubes")
     program.outputs(y=OPS["zeta.cube"](program.input("x", "float32", (4,))))
     run = runtime.Run(program.compile(), engine="native")
-    with pytest.raises(PluginError) as caught:
-        run.step({"x": [1, 2, 3, 4]}, entry="predict")
-    assert str(caught.value) == sentence
+    assert told(PluginError, lambda: run.step({"x": [1, 2, 3, 4]}, entry="predict")) == sentence
 
 
 def test_the_runtime_half_of_a_plugin_needs_no_registry(site, used, tmp_path):
@@ -318,9 +317,7 @@ def test_a_program_with_a_plugin_is_a_file_and_text_like_any_other(used, tmp_pat
 
 
 def test_an_operator_that_is_only_imported_is_not_compiled(installed):
-    with pytest.raises(ProgramError) as error:
-        swished().compile(batch=2)
-    assert str(error.value) == f"the program uses {UNUSED_IN_PYTHON}"
+    assert told(ProgramError, lambda: swished().compile(batch=2)) == f"the program uses {UNUSED_IN_PYTHON}"
 
 
 def test_every_operator_that_is_missing_is_named(used, tmp_path):
@@ -330,9 +327,7 @@ def test_every_operator_that_is_missing_is_named(used, tmp_path):
         op.type = f"zeta{i % 2}.op{i}"
         program.operators.add(type=op.type, version=9)
     files.save(program, path, force=True)
-    with pytest.raises(ProgramError) as error:
-        runtime.load(path)
-    assert str(error.value) == (
+    assert told(ProgramError, lambda: runtime.load(path)) == (
         f"{path}: the program uses 'zeta0.op0', 'zeta0.op2', 'zeta0.op4', 'zeta0.op6', 'zeta1.op1' and 3 more, of no "
         "plugin that is in use; call use_plugin('zeta0'), use_plugin('zeta1')"
     )
@@ -478,9 +473,7 @@ UNEQUAL = {
 def test_the_two_halves_of_a_plugin_are_held_together(forget, tmp_path, monkeypatch, modules, sentence):
     install(tmp_path, **modules)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(PluginError) as error:
-        compiler.use_plugin("zeta")
-    assert str(error.value) == sentence
+    assert told(PluginError, lambda: compiler.use_plugin("zeta")) == sentence
     assert "zeta" not in compiler_plugins.USED
 
 
@@ -632,9 +625,7 @@ def test_an_old_program_is_upgraded_by_its_plugin_and_a_newer_one_refused(used, 
 def test_a_program_that_was_loaded_before_its_plugin_is_not_taken_for_a_newer_one(used, tmp_path, monkeypatch):
     program = files.load(save(swished(), tmp_path))
     monkeypatch.setattr(OPS["acme.swish"], "version", 2)
-    with pytest.raises(ProgramError) as error:
-        compiler_plugins.require_used(program)
-    assert str(error.value) == (
+    assert told(ProgramError, lambda: compiler_plugins.require_used(program)) == (
         "the program lists version 1 of 'acme.swish', its plugin has 2; use the plugin before the program is loaded"
     )
 

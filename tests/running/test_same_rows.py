@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from subjects.commands import told
 
 import prograd
 from prograd import DataError, Program, layers, ops, sgd
@@ -78,9 +79,7 @@ def test_other_rows_are_refused_before_the_first_step(begun: str, change: dict[s
 
 
 def test_another_split_is_refused_too_and_arrays_that_are_not_shuffled(begun: str):
-    with pytest.raises(DataError) as caught:
-        resumed(split="other")
-    assert str(caught.value) == f"the rows that the run trains on{NOT_THOSE}"
+    assert told(DataError, lambda: resumed(split="other")) == f"the rows that the run trains on{NOT_THOSE}"
     with pytest.raises(DataError, match="the run trains on are not those"):
         resumed(split={"x": X[:16], "y": Y[:16]}, shuffle=False)  # type: ignore[arg-type]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from subjects.commands import fields
+from subjects.commands import fields, told
 from subjects.commands import run_runtime as run
 from subjects.small_programs import arrays, save
 
@@ -230,9 +230,7 @@ def built(make):
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_while_building(make, sentence):
-    with pytest.raises(OpError) as caught:
-        built(make)
-    assert str(caught.value).endswith(sentence)
+    assert told(OpError, lambda: built(make)).endswith(sentence)
 
 
 def test_whole_numbers_stay_whole():

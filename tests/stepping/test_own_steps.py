@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from subjects.commands import told
 
 import prograd
 from prograd import DataError, Program, Run, UsageError, adam, layers, metrics, ops
@@ -182,9 +183,7 @@ def test_another_thread_with_the_same_stepper_waits_too():
 def test_arrays_that_do_not_fit_are_refused_inside_and_outside(call: Any, message: str):
     step = Run(classifier()).stepper()
     step(*rows(1).values())
-    with pytest.raises(DataError) as outside:
-        call(step)
-    assert str(outside.value) == message
+    assert told(DataError, lambda: call(step)) == message
     with step:
         step(*rows(1).values())
         with pytest.raises(DataError) as inside:

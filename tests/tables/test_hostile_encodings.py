@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hostile import judge
 from hostile.encodings import hostile_encoding
+from subjects.commands import told
 
 import prograd
 from compiler.__main__ import main as compiler
@@ -219,9 +220,7 @@ def test_a_number_that_overflows_when_it_is_scaled_is_named(here: Path):
     ],
 )  # fmt: skip
 def test_packing_refuses_what_no_reader_takes(here: Path, options: dict[str, object], error: type, said: str):
-    with pytest.raises(error) as caught:
-        prograd.data.pack(TABLE, "new.safetensors", **options)
-    assert str(caught.value) == said
+    assert told(error, lambda: prograd.data.pack(TABLE, "new.safetensors", **options)) == said
     assert not Path("new.safetensors").exists()
 
 
@@ -235,9 +234,7 @@ def test_exponents_out_of_all_bounds_are_texts_and_no_whole_numbers(here: Path):
 
 
 def test_texts_that_utf8_cannot_write_are_no_classes(here: Path):
-    with pytest.raises(prograd.DataError) as caught:
-        prograd.data.pack({"c": ["a", "\ud800"]}, "new.safetensors")
-    assert str(caught.value) == (
+    assert told(prograd.DataError, lambda: prograd.data.pack({"c": ["a", "\ud800"]}, "new.safetensors")) == (
         "the rows cannot be encoded: 'values' of the column 'c' is ['a', '\\ud800'], not a list of different texts"
     )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
+from subjects.commands import told
 
 import prograd
 from compiler.__main__ import main as compiler_main
@@ -81,18 +82,14 @@ def test_a_table_with_gaps_is_packed_learned_and_predicted_by_commands(capsys: p
 )  # fmt: skip
 def test_what_has_no_gaps_of_numbers_is_refused(options: dict[str, object], said: str):
     table = {**TABLE, "age": [1, 2, 3]}
-    with pytest.raises(prograd.UsageError) as caught:
-        prograd.data.pack(table, "rows.safetensors", **options)
-    assert str(caught.value) == said
+    assert told(prograd.UsageError, lambda: prograd.data.pack(table, "rows.safetensors", **options)) == said
 
 
 def test_a_file_whose_columns_contradict_themselves_is_refused():
     column = '{"name":"a","kind":"number","indicated":true}'
     text = f'{{"format":1,"columns":[{column}],"joined":{{}}}}'
     prograd.data.write("bad.safetensors", {"a": np.zeros((1, 2), "float32")}, metadata={"prograd_columns": text})
-    with pytest.raises(prograd.DataError) as caught:
-        prograd.data.encode({"a": [1]}, "bad.safetensors")
-    assert str(caught.value) == (
+    assert told(prograd.DataError, lambda: prograd.data.encode({"a": [1]}, "bad.safetensors")) == (
         "bad.safetensors: the encoding of its columns is damaged: the column 'a' has lists, or no number for a missing "
         "one, and tells where numbers are missing"
     )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from subjects.commands import told
 from subjects.serving import Serving, ask, refusal
 
 import prograd
@@ -174,9 +175,7 @@ def test_probabilities_with_the_name_of_their_label_are_refused_everywhere(tmp_p
         "the output 'mood' has the name of the label whose values are predicted; give the output another name, "
         "as in program.outputs(probabilities=…)"
     )
-    with pytest.raises(prograd.UsageError) as caught:
-        run.predict([{"a": 1.0}])
-    assert str(caught.value) == said
+    assert told(prograd.UsageError, lambda: run.predict([{"a": 1.0}])) == said
     with Serving(run) as server:
         assert refusal(server.port, b'{"a": 1}') == (400, said)
     run.save("s.safetensors")
@@ -197,9 +196,7 @@ def test_a_row_without_a_column_is_refused_by_library_server_and_command(
     monkeypatch.chdir(tmp_path)
     rows = [{"age": 31}, {"aged": 52}, {"age": 40}]
     hint = "has no 'age'; did you mean 'aged'?"
-    with pytest.raises(prograd.DataError) as caught:
-        run.predict(rows)
-    assert str(caught.value) == f"row 1 {hint}"
+    assert told(prograd.DataError, lambda: run.predict(rows)) == f"row 1 {hint}"
     with Serving(run) as server:
         assert refusal(server.port, json.dumps(rows).encode()) == (400, f"row 1 {hint}")
     Path("new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -13,6 +13,7 @@ import polars
 import pyarrow
 import pyarrow.parquet
 import pytest
+from subjects.commands import told
 
 import prograd
 from prograd import Program, adam, layers, ops
@@ -218,9 +219,7 @@ def test_numbers_are_predicted_in_their_own_units():
 
 def test_numbers_that_may_be_raw_or_encoded_are_asked_about():
     run = regression()
-    with pytest.raises(prograd.UsageError) as caught:
-        run.predict({"size": [50.0], "rooms": [2.0]})
-    assert str(caught.value) == (
+    assert told(prograd.UsageError, lambda: run.predict({"size": [50.0], "rooms": [2.0]})) == (
         "'size' may be numbers of the table or encoded ones, which differ; "
         "say raw=True for those of the table, raw=False for encoded ones"
     )

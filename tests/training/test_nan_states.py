@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from fuzz.nonfinite.judge import tried
 from safetensors.numpy import load_file
-from subjects.commands import fields, run_runtime
+from subjects.commands import fields, run_runtime, told
 
 import prograd
 from prograd import Program, constant, layers, ops, schedules, sgd
@@ -89,9 +89,7 @@ def test_states_with_nan_are_not_saved(engine, tmp_path):
     run = prograd.load(saved(tmp_path, 16), engine=engine)
     with pytest.raises(NonFinite):
         run.train()
-    with pytest.raises(NonFinite) as caught:
-        run.save(tmp_path / "s.safetensors")
-    assert str(caught.value) == (
+    assert told(NonFinite, lambda: run.save(tmp_path / "s.safetensors")) == (
         f"{tmp_path}/s.safetensors: the state 'w' has NaN, so nothing is written; "
         "go on from states that were saved before"
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from subjects.commands import fields, run_runtime
+from subjects.commands import fields, run_runtime, told
 
 import prograd
 from prograd import Program, StepEnd, adam, layers, ops, schedules, warmup_cosine
@@ -133,9 +133,7 @@ def test_a_source_of_rows_goes_on_as_well():
 def test_a_schedule_over_all_steps_does_not_take_a_further_call_for_granted():
     run = run_of(warmup_cosine(0.02))
     run.train(data=chunk(0, 32), epochs=2)
-    with pytest.raises(UsageError) as caught:
-        run.train(data=chunk(32, 64), epochs=1)
-    assert str(caught.value) == (
+    assert told(UsageError, lambda: run.train(data=chunk(32, 64), epochs=1)) == (
         "the run began with 4 steps in all, this would be 6, which changes schedules; give the schedule a number of "
         "steps of its own, or go on with retarget_schedule=True and the epochs of all calls together"
     )
@@ -166,9 +164,7 @@ def test_the_plan_of_the_file_is_finished_and_says_so(again: bool, tmp_path, cap
     result = run.train()
     assert (result.steps, result.history["epoch"]) == (0, [])
     assert caplog.messages == ["the run is at its end after step 6, so nothing is trained; a larger epochs= goes on"]
-    with pytest.raises(KeyError) as caught:
-        result.history["loss"]
-    assert str(caught.value) == "\"there is no column 'loss'; the call ended no epoch\""
+    assert told(KeyError, lambda: result.history["loss"]) == "\"there is no column 'loss'; the call ended no epoch\""
     assert run.train(epochs=4).steps == 2  # the total of this run: one more
 
 

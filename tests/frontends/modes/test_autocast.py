@@ -46,7 +46,7 @@ def test_what_mixed_precision_does_not_do_is_refused():
         "from_torch: autocast to float16 is not imported; use dtype=torch.bfloat16, or leave autocast out"
     )
     assert told(Cast(outside="product")) == (
-        "from_torch: aten.matmul.default outside of the regions of autocast (at test_autocast.py:30) has no weight, "
+        "from_torch: aten.matmul.default outside of the regions of autocast (at test_autocast.py:28) has no weight, "
         "and mixed precision would round it, too; put it into a region, or leave autocast out and import with mixed="
     )
 

@@ -39,7 +39,7 @@ def positions(x: Any) -> Any:
 
 
 LIMITED = {
-    "a branch": (by_rows, 40, 41, "up to 40, where test_sizes.py:28 decides by it; import it with an example of 41"),
+    "a branch": (by_rows, 40, 41, "up to 40, where test_sizes.py:26 decides by it; import it with an example of 41"),
     "a branch for one row": (by_one_row, 2, 1, "from 2; import it without 'batch'"),
     "a squeeze": (lambda x: x.squeeze(0).sum(0) + x, 2, 1, "from 2; import it without 'batch'"),
     "a slice": (lambda x: x[:50].sum() + x, 49, 50, "up to 49; import it with an example of 50"),
@@ -88,7 +88,7 @@ def test_what_holds_for_no_range_of_sizes_is_refused_with_its_line():
     with pytest.raises(CompileError) as caught:
         from_torch(Sized(by_even_rows), {"x": torch.zeros(32, 64)}, batch="batch")
     assert str(caught.value) == (
-        "from_torch: the module decides by a size (at test_sizes.py:36), and the program would be right only while "
+        "from_torch: the module decides by a size (at test_sizes.py:34), and the program would be right only while "
         "Eq(Mod(batch, 2), 0) holds; import it without the symbol 'batch'"
     )
 
@@ -109,7 +109,7 @@ def detached_write(x: Any) -> Any:
 @pytest.mark.parametrize("function", [no_recorded_write, detached_write])
 def test_writes_whose_gradient_is_not_recorded_are_refused(function: Any):
     assert told(Sized(function)) == (
-        "from_torch: forward writes a tensor that has a gradient where none is recorded (at test_sizes.py:24): "
+        "from_torch: forward writes a tensor that has a gradient where none is recorded (at test_sizes.py:22): "
         "PyTorch hands the gradient on as if nothing had been written, which no program does; write a copy, as in "
         "x = x.detach().clone()"
     )
