@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from compiler.data.options import PackOptions
+from prograd_proto import TensorType
 from prograd_proto.wording import as_asked
 from runtime.dtypes import Array, array_type
 from runtime.errors import DataError
@@ -81,11 +82,8 @@ def require_alike(name: str, array: Array, images: Images) -> None:
     """Raise DataError unless an array has images of these sizes."""
     shape = (images.height, images.width, images.channels)
     if array.shape[1:] != shape:
-        raise DataError(
-            f"{name!r} is {array_type(array)}, and the packed images are uint8{['rows', *shape]}".replace(
-                "'rows'", "rows"
-            )
-        )
+        packed = TensorType("uint8", ("rows", *shape))
+        raise DataError(f"{name!r} is {array_type(array)}, and the packed images are {packed}")
 
 
 def _other_size(path: Path, found: tuple[int, ...], shape: tuple[int, ...], others: str) -> str:

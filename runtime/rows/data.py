@@ -42,7 +42,11 @@ _CHECKED: Final = 1 << 17
 
 
 class Data:
-    """A program's description of its rows, and the columns that were read so far; files are read on first use."""
+    """A program's description of its rows, and the columns that were read so far; files are read on first use.
+
+    Attributes:
+        given: the file that replaces the program's own, or None.
+    """
 
     def __init__(
         self, program: pb.ProgramDesc, folder: Path, file: Path | None = None, memory: MemoryLimit = NO_LIMIT
@@ -60,17 +64,12 @@ class Data:
                 raise DataError(f"{file}: this is a folder; name the files of rows in it, as in '{inside}'")
             raise DataError(f"{file}: this is an image, and the rows of the program were not packed of images")
         self._folder = folder
-        self._given = file
+        self.given = file
         self._memory = memory
         self._file = file or folder / program.data.file
         self._columns = Columns({}, [])
         self._cast: dict[str, FileColumn] = {}
         self._ragged: dict[str, RaggedColumn] = {}
-
-    @property
-    def given(self) -> Path | None:
-        """The file that replaces the program's own, or None."""
-        return self._given
 
     @property
     def exists(self) -> bool:
@@ -266,7 +265,7 @@ class Data:
     @property
     def _is_table(self) -> bool:
         """Return True if the rows are all those of a table, or images, which have no splits."""
-        return self._given is not None and (is_table(self._given) or are_images(self._given))
+        return self.given is not None and (is_table(self.given) or are_images(self.given))
 
     def _of_new_rows(self, keys: Sequence[str]) -> Columns:
         """Return the rows of a table, or images, encoded as the program's own."""
@@ -281,14 +280,14 @@ class Data:
         return Columns(dict(arrays), [{key: len(array) for key, array in arrays.items()}])
 
     def _files(self) -> list[Path]:
-        if self._given is None:
+        if self.given is None:
             names = matching(self._program.data.file, [file.path for file in self._program.files])
             return [self._folder / name for name in names]
-        return [self._given.parent / name for name in files_of(self._given.parent, self._given.name)]
+        return [self.given.parent / name for name in files_of(self.given.parent, self.given.name)]
 
     @contextmanager
     def _verified(self, file: Path) -> Generator[FileReader]:
-        if self._given is not None:
+        if self.given is not None:
             with unverified(file, self._memory) as reader:
                 yield reader
             return

@@ -179,17 +179,6 @@ class Weights(nn.Module):
         return y * 2
 
 
-class Spectral(nn.Module):
-    """A weight divided by its spectral norm, whose vectors are updated in training."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.utils.parametrizations.spectral_norm(nn.Linear(6, 5))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.layer(x).tanh()
-
-
 class Places(nn.Module):
     """Writes into tensors: slices, index_put, scatter, cumulative sums and in-place arithmetic."""
 

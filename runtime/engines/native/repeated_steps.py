@@ -51,7 +51,7 @@ def _fits(source: Array | None, feed: Array) -> bool:
 
 
 class RepeatedSteps:
-    """Steps of one executor with fixed rows."""
+    """Steps of one executor with fixed rows; `driver` makes them."""
 
     def __init__(self, compiled: CompiledStep, around: AroundStep, rows: InMemory, raw: Mapping[str, Array]) -> None:
         self._after, self._runtime_checks = around.after, compiled.runtime_checks
@@ -60,7 +60,7 @@ class RepeatedSteps:
         self._at = self._position.ctypes.data
         self._batch = next((len(around.feeds[name]) for name in around.feeds if name in rows.columns), 0)
         self._count = compiled.code.phase_count
-        self._driver = self._driver_of(compiled, around.feeds, rows)
+        self.driver = self._driver_of(compiled, around.feeds, rows)
 
     def __call__(self, first: int, count: int) -> Mapping[str, Array]:
         """See `runtime.engines.engine.Repeat`."""
@@ -70,16 +70,11 @@ class RepeatedSteps:
             words += address, kept[name].ctypes.data, size
         self._position[0] = first
         table = np.array(words, np.int64)
-        self._driver.repeat(0, self._count + 1, table)
+        self.driver.repeat(0, self._count + 1, table)
         self._runtime_checks.clear()
         for call in self._after:
             call()
         return {name: values[: table[0]] for name, values in kept.items()}
-
-    @property
-    def driver(self) -> Driver:
-        """The driver of the steps."""
-        return self._driver
 
     def _driver_of(self, compiled: CompiledStep, feeds: Mapping[str, Array], rows: InMemory) -> Driver:
         """Return a driver whose first phase takes the rows."""

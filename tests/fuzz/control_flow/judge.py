@@ -44,7 +44,6 @@ WAYS = 2
 
 Results = Mapping[str, np.ndarray]
 Oracle = Callable[[Tree, Sequence[np.ndarray]], Sequence[Sequence[np.ndarray]]]
-JUDGES = ("torch", "jax", "differences", "native", "bits")
 
 
 def tried(seed: int, judges: tuple[str, ...]) -> Trial:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
-
 import torch
 
 from fuzz.torch_ops.elements import DTYPES
@@ -154,6 +152,3 @@ def bincount(indices, *, depth):
 @spelled("one_hot")
 def one_hot(indices, *, depth, dtype="float32"):
     return (indices.unsqueeze(-1) == torch.arange(depth)).to(DTYPES[dtype])
-
-
-INFINITY = inf

@@ -11,7 +11,6 @@ from typing import Any, Final
 from compiler.frontends.arranged import Arranged, arranged, expanded, plain, pointwise, unsqueezed, viewed
 from compiler.frontends.elements import cast_to
 from compiler.frontends.extents import product
-from compiler.frontends.products import matmul
 from compiler.frontends.torch.operators.call import Call, Mapping, binary, promoted
 from compiler.frontends.torch.operators.shape import cat
 from registry import Value, ops
@@ -58,11 +57,6 @@ def _tensordot(call: Call, a: Arranged, b: Arranged, axes_a: Sequence[int], axes
     if a.rank == b.rank == len(axes_a) == 1:
         return arranged(ops.sum(plain(a) * plain(b)))
     return arranged(ops.einsum(f"{''.join(left)},{''.join(right)}->{rest}", plain(a), plain(b)))
-
-
-def _addmv(call: Call, bias: Arranged, a: Arranged, b: Arranged, beta: float = 1, alpha: float = 1) -> Arranged:
-    y = pointwise(lambda v: v * alpha, matmul(a, b))
-    return y if beta == 0 else pointwise(ops.add, y, pointwise(lambda v: v * beta, bias))
 
 
 def _copysign(call: Call, a: Arranged, b: Arranged | float) -> Arranged:
@@ -132,7 +126,6 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.inner.default": lambda call, a, b: (
         _tensordot(call, a, b, [a.rank - 1], [b.rank - 1]) if a.rank and b.rank else pointwise(ops.mul, a, b)
     ),
-    "aten.addmv.default": _addmv,
     "aten.hypot.default": binary(lambda a, b: ops.sqrt(ops.square(a) + ops.square(b))),
     "aten.copysign.Tensor": _copysign,
     "aten.copysign.Scalar": _copysign,

@@ -133,17 +133,12 @@ def _broadcast_shape(tensors: Sequence[Arranged]) -> tuple[Any, ...]:
 
 def _gather(call: Call, x: Arranged, dim: int, indices: Arranged, **more: Any) -> Arranged:
     axis = axis_of(dim, x.rank)
-    cut = (
-        expanded(x, tuple(a if i == axis else b for i, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True))))
-        if _fits(x, indices, axis)
-        else x
-    )
-    if (
-        cut is x
-        and x.shape != indices.shape
-        and any(a != b for i, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True)) if i != axis)
-    ):
-        for i, (a, b) in enumerate(zip(x.shape, indices.shape, strict=True)):
+    pairs = list(enumerate(zip(x.shape, indices.shape, strict=True)))
+    if all(i == axis or x.held(i) == (1, ()) for i in range(x.rank)):
+        cut = expanded(x, tuple(a if i == axis else b for i, (a, b) in pairs))
+    else:
+        cut = x
+        for i, (a, b) in pairs:
             if i != axis and a != b:
                 cut = sliced(cut, i, 0, b.known())
     return _along_axis(
@@ -172,10 +167,6 @@ def _along_axis(function: Callable[..., Value], shape: Sequence[Extent], axis: i
         return arranged(function(axis, *map(plain, operands)))
     place = sum(len(own) for own in factors[:axis])
     return viewed(arranged(function(place, *(plain(without_products(x)) for x in operands))), shape)
-
-
-def _fits(x: Arranged, indices: Arranged, axis: int) -> bool:
-    return all(i == axis or x.held(i) == (1, ()) for i in range(x.rank))
 
 
 def _one_hot(call: Call, indices: Arranged, depth: int = -1) -> Arranged:

@@ -67,6 +67,7 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.mv.default": _matmul,
     "aten.dot.default": _matmul,
     "aten.addmm.default": _addmm,
+    "aten.addmv.default": _addmm,
     "aten.baddbmm.default": _addmm,
     "aten.outer.default": lambda call, a, b: pointwise(ops.mul, unsqueezed(a, 1), b),
     "aten.einsum.default": _einsum,
