@@ -100,8 +100,8 @@ def features(days: Array, parts: tuple[str, ...], origin: float) -> Array:
     hours = (days - whole) * 24
     in_month = (dates - months).astype(np.float64)
     in_year = (dates - years).astype(np.float64)
-    month_days = ((months + 1).astype("datetime64[D]") - months.astype("datetime64[D]")).astype(np.float64)
-    year_days = ((years + 1).astype("datetime64[D]") - years.astype("datetime64[D]")).astype(np.float64)
+    month_days = (_next(months).astype("datetime64[D]") - months.astype("datetime64[D]")).astype(np.float64)
+    year_days = (_next(years).astype("datetime64[D]") - years.astype("datetime64[D]")).astype(np.float64)
     minutes = np.floor(hours * 60 + 1e-6)  # days are rounded to microseconds
     simple = {
         "days": days - origin,
@@ -153,3 +153,8 @@ def _days(date: datetime) -> float:
     with suppress(OverflowError):  # the first and the last day of the calendar
         date = date.astimezone(UTC) if date.tzinfo is not None else date
     return (date.replace(tzinfo=None) - _EPOCH).total_seconds() / _DAY
+
+
+def _next(starts: Array) -> Array:
+    """Return the months or years behind these; NumPy 2.5 warns of a bare 1, which has no unit."""
+    return starts + np.ones((), starts.dtype.str.replace("M8", "m8"))
