@@ -77,7 +77,7 @@ def write_gguf(program: pb.ProgramDesc, arrays: Mapping[str, Any], beside: Path,
         with compile_errors():
             values = {**_config(made, source), **tokenizer_values(read_files(source), made, source)}
     tensors = _tensors(program, arrays, made, weights)
-    if len({*made.rotary_factors}) > 1:
+    if made.rotary_factors and f"{WORDS[made.family]}.rope.scaling.factor" not in values:
         factors = np.asarray(made.rotary_factors, "<f4")
         tensors[FACTORS] = _Tensor("F32", factors.shape, factors.tobytes)
     if not is_gguf(source):

@@ -52,6 +52,24 @@ LLAMA_3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_f
 LINEAR = {"rope_type": "linear", "factor": 3.0}
 
 
+def test_equal_factors_of_a_tensor_are_kept_and_factors_of_one_are_none():
+    made_folder(Path("m"), LLAMA | {"rope_scaling": LLAMA_3})
+    imported("m", "net.pb")
+    merged("net.pb", "m.gguf")
+    tensor = read_gguf(Path("m.gguf")).tensors["rope_freqs.weight"]
+    raw = bytearray(Path("m.gguf").read_bytes())
+    raw[tensor.offset : tensor.offset + tensor.nbytes] = np.full(tensor.shape, 2, "<f4").tobytes()
+    Path("m.gguf").write_bytes(raw)
+    imported("m.gguf", "again.pb")
+    merged("again.pb", "n.gguf")
+    assert Path("n.gguf").read_bytes() == raw
+    made_folder(Path("one"), LLAMA | {"rope_scaling": LINEAR | {"factor": 1.0}})
+    imported("one", "one.pb")
+    merged("one.pb", "one.gguf")
+    assert "rope_freqs.weight" not in read_gguf(Path("one.gguf")).tensors
+    assert not [key for key in read_gguf(Path("one.gguf")).values if "scaling" in key]
+
+
 @pytest.mark.parametrize("scaling", [LLAMA_3, LINEAR], ids=["llama3", "linear"])
 def test_scaled_positions_go_out_and_come_in_again(scaling: dict[str, Any]):
     plain = LLAMA | {"max_position_embeddings": 32, "rope_theta": 100.0}

@@ -36,7 +36,7 @@ class Architecture:
         norm: "rms_from_1" multiplies by 1 + the weight.
         activation: the function inside the feed-forward part.
         rotary: the base of rotary positions; 0 for a table of trained positions.
-        rotary_factors: for each pair of a head, what its rotation is divided by; empty for 1.
+        rotary_factors: for each pair of a head, what its rotation is divided by; empty if all are 1.
         local_rotary: the base of layers with a window, whose rotations no factors divide; 0 for `rotary` as it is.
         windows: for each layer, the number of positions that a query sees; 0 for all before it.
         bias: True if queries, keys and values have biases.

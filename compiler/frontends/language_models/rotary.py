@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from compiler.errors import CompileError
 from compiler.frontends.language_models.config_keys import MOST, Config
 
-KINDS = ("default", "linear", "llama3")
+KINDS: Final = ("default", "linear", "llama3")
 
 
 class Rotary(NamedTuple):
@@ -16,7 +16,7 @@ class Rotary(NamedTuple):
 
     Attributes:
         base: pair i of a head of n numbers turns by base ** (-2 * i / n) with each position.
-        factors: what the turn of each pair is divided by; empty for 1.
+        factors: what the turn of each pair is divided by; empty if all are 1.
     """
 
     base: float
@@ -37,9 +37,12 @@ def rotary_of(config: Config, base: float, size: int) -> Rotary:
         raise CompileError(f"{config.path}: rope_theta is {base!r}, not a number above 1")
     if given.number("partial_rotary_factor", 1.0) != 1:
         raise CompileError(f"{config.path}: partial_rotary_factor is not 1; the builder rotates whole heads")
+    factors: tuple[float, ...] = ()
     if kind == "linear":
-        return Rotary(base, (given.number("factor"),) * (size // 2))
-    return Rotary(base, _llama3(given, base, size) if kind == "llama3" else ())
+        factors = (given.number("factor"),) * (size // 2)
+    elif kind == "llama3":
+        factors = _llama3(given, base, size)
+    return Rotary(base, factors if {*factors} != {1.0} else ())
 
 
 def _keys(config: Config) -> Config:
