@@ -100,8 +100,7 @@ def features(days: Array, parts: tuple[str, ...], origin: float) -> Array:
     hours = (days - whole) * 24
     in_month = (dates - months).astype(np.float64)
     in_year = (dates - years).astype(np.float64)
-    month_days = (_next(months).astype("datetime64[D]") - months.astype("datetime64[D]")).astype(np.float64)
-    year_days = (_next(years).astype("datetime64[D]") - years.astype("datetime64[D]")).astype(np.float64)
+    month_days, year_days = _lengths(months), _lengths(years)
     minutes = np.floor(hours * 60 + 1e-6)  # days are rounded to microseconds
     simple = {
         "days": days - origin,
@@ -155,6 +154,7 @@ def _days(date: datetime) -> float:
     return (date.replace(tzinfo=None) - _EPOCH).total_seconds() / _DAY
 
 
-def _next(starts: Array) -> Array:
-    """Return the months or years behind these; NumPy 2.5 warns of a bare 1, which has no unit."""
-    return starts + np.ones((), starts.dtype.str.replace("M8", "m8"))
+def _lengths(starts: Array) -> Array:
+    """Return the numbers of days of months or years; NumPy 2.5 warns of adding a bare 1, which has no unit."""
+    ends = starts + np.ones((), starts.dtype.str.replace("M8", "m8"))
+    return (ends.astype("datetime64[D]") - starts.astype("datetime64[D]")).astype(np.float64)
