@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 SINCE ?= $(shell git merge-base HEAD main 2>/dev/null || echo HEAD)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup proto docs pictures site compared format lint types quick test thorough slow-tests versions check release constraints examples bench all clean
+.PHONY: help setup proto docs pictures site compared format lint types quick test thorough frameworks slow-tests versions check release constraints examples bench all clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{ printf "  make %-10s %s\n", $$1, $$2 }'
@@ -57,6 +57,12 @@ test: ## run the tests that CI runs, on all cores
 
 thorough: ## run the tests that `make test` leaves out, before a release
 	$(BIN)/pytest -n auto -m thorough
+
+# Where the tests are that need other frameworks; some of the others there do not.
+FRAMEWORK_TESTS := $(addprefix tests/,exporting frontends house/test_fuzz.py house/test_guide.py importing native/mixed peers)
+
+frameworks: ## run the tests beside PyTorch and others, which need `pip install -e ".[test,frameworks]"`: 12 minutes
+	$(BIN)/pytest -n auto $(FRAMEWORK_TESTS)
 
 slow-tests: ## measure all tests, and write the list of slow ones that `make quick` leaves out
 	$(BIN)/pytest -n auto -m "" --write-slow-tests

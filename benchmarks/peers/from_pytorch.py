@@ -7,7 +7,7 @@ PyTorch runs the module as it is and, for networks of convolutions, with channel
 written with `prograd.layers`, where there is one. EfficientNet's step is planned for a budget of 170 MiB. Times are
 medians of the turns; losses after the first steps have to agree, except by hand, where weights differ. `peak` is the
 largest resident memory of the process, and `grown` is the part of it above the memory after the imports. It needs
-`pip install -e ".[native,frontends]"`.
+`pip install -e ".[native,frameworks]"`.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ def test_every_operator_is_drawn_or_has_a_reason_not_to_be():
 
 
 def test_every_operator_is_compared_with_pytorch_or_has_a_reason_not_to_be():
-    pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,peers]"')
+    pytest.importorskip("torch", reason='needs PyTorch: pip install -e ".[test,frameworks]"')
     from fuzz.pytorch import DRAWN, MASKED
     from fuzz.torch_ops import NOT_COMPARED, TORCH
 

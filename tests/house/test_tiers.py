@@ -71,6 +71,19 @@ def test_the_commands_of_the_tiers_select_by_the_marks_that_are_registered():
     assert f"-m '{drawn}' --draw" in (ROOT / ".ci/run").read_text(encoding="utf-8")
 
 
+def test_the_command_for_other_frameworks_runs_every_file_that_needs_one():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    [listed] = re.findall(r"^FRAMEWORK_TESTS := \$\(addprefix tests/,(.+)\)$", makefile, re.MULTILINE)
+    folders = [TESTS / name for name in listed.split()]
+    needs = re.compile(
+        r"^\s*(?:import|from) (?:torch|onnxruntime)|importorskip\(.(?:gguf|keras|onnxruntime|peft|tensorflow|torch)",
+        re.M,
+    )
+    found = [path for path in TESTS.rglob("test_*.py") if needs.search(path.read_text(encoding="utf-8"))]
+    assert len(found) > 40
+    assert [path for path in found if not any(folder in (path, *path.parents) for folder in folders)] == []
+
+
 @pytest.mark.parametrize("turn", [0, 1])
 def test_each_test_of_a_file_draws_the_same_numbers(turn: int):
     assert RNG.integers(2**62) == np.random.default_rng(1).integers(2**62), f"also in turn {turn}"

@@ -33,7 +33,7 @@ HEAD = """\
 Made by `make compared` with PyTorch {version} on {date}. The comparison is an optional group of tests, which
 `make test` does not collect; it takes some minutes:
 
-    pip install -e ".[test,peers]" && pytest tests/peers
+    pip install -e ".[test,frameworks]" && pytest tests/peers
 
 PyTorch's own tests have samples for its functions ("OpInfo"). `tests/peers/` spells these functions with operators
 of prograd and compares on each sample, in float64, the values, the first gradients for random gradients of the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from compiler.frontends.report import Problem
@@ -13,7 +14,10 @@ def problem_of(operator: str, node: Any, reason: str) -> Problem:
     path, line = source_line(node)
     place = f"{path.rpartition('/')[2]}:{line}" if path else ""
     told, _, rest = reason.partition(": ")
-    return Problem(operator, rest if place and told.endswith(place) else reason, module_path(node), place)
+    reason = rest if place and told.endswith(place) else reason
+    symbol = re.search(r"is the symbol ('.*'); here it must be a number", reason)
+    remedy = f"import the module without the symbol {symbol[1]}" if symbol else ""
+    return Problem(operator, reason, module_path(node), place, remedy)
 
 
 def module_path(node: Any) -> str:

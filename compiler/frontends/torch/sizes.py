@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -93,13 +94,10 @@ class Sizes:
             raise CompileError(
                 "makes a tensor whose size depends on data; keep all rows and use torch.where(mask, x, 0)"
             )
-        raise CompileError(f"an axis has {self._named(whole)} elements, which is no product of a number and symbols")
-
-    def _named(self, expression: Any) -> str:
-        text = str(expression)
-        for theirs, ours in self.names.items():
-            text = text.replace(theirs, ours)
-        return text
+        elements = re.sub(r"\w+", lambda name: self.names.get(name[0], name[0]), str(whole))
+        used = [repr(ours) for ours in self.names.values() if ours in re.findall(r"\w+", elements)]
+        without = f"; import the module without the symbol {' or '.join(used)}" if used else ""
+        raise CompileError(f"an axis has {elements} elements, which is no product of a number and symbols{without}")
 
 
 @dataclass(frozen=True)

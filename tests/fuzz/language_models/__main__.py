@@ -18,7 +18,7 @@ if __name__ == "__main__":
         torchvision()  # transformers imports it
         import transformers
     except ImportError as error:
-        sys.exit(f'fuzz.language_models needs PyTorch and transformers: pip install -e ".[test,frontends]" ({error})')
+        sys.exit(f'fuzz.language_models needs PyTorch and transformers: pip install -e ".[test,frameworks]" ({error})')
     from fuzz.language_models.judge import tried
 
     warnings.simplefilter("ignore")

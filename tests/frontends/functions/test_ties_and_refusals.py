@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 import torch
-from frontends.agreement import agreement
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from compiler import CompileError
+from frontends.agreement import agreement
 from prograd import from_torch
 
 
@@ -74,10 +74,6 @@ REFUSED: dict[str, tuple[Callable[[], nn.Module], torch.Tensor]] = {
     "scale_grad_by_freq=True divides gradients by counts of codes, which no operator does": (
         lambda: nn.Embedding(4, 3, scale_grad_by_freq=True),
         torch.ones(2, 2, dtype=torch.int64),
-    ),
-    "proj_size projects the states of an LSTM, which no operator does; leave it out": (
-        lambda: nn.LSTM(4, 4, proj_size=2),
-        torch.ones(2, 3, 4),
     ),
 }
 
