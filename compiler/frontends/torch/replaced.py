@@ -16,6 +16,7 @@ def replaced_functions(torch: Any) -> Generator[None]:
     for owner, name, new in (
         (torch.linalg, "lstsq", _least_squares),
         (torch.nn.modules.transformer, "_detect_is_causal_mask", _is_said_to_be_causal),
+        (torch.backends.opt_einsum, "get_opt_einsum", _PathsOfExamples),
     ):
         before.append((owner, name, getattr(owner, name)))
         table[name] = new
@@ -81,6 +82,28 @@ def _is_said_to_be_causal(
 ) -> bool:
     """Return what the caller says; PyTorch looks at the elements of a mask, which is then used as it is."""
     return bool(is_causal)
+
+
+class _PathsOfExamples:
+    """The package opt_einsum, which orders the products of `einsum`, for the sizes of the examples.
+
+    It asks for sizes as numbers, so that torch.export fixes the symbols. Every order has the same result.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.package = function()
+
+    def contract_path(self, equation: str, *operands: Any, optimize: Any) -> Any:
+        shapes = [tuple(_example_size(size) for size in operand.shape) for operand in operands]
+        return self.package.contract_path(equation, *shapes, shapes=True, optimize=optimize)
+
+
+def _example_size(size: Any) -> int:
+    """Return the size of the example; 1 for a size that depends on data, which is refused later."""
+    node = getattr(size, "node", None)
+    if node is None:
+        return int(size)
+    return int(node.hint) if node.has_hint() else 1
 
 
 def _centred(x: Any) -> Any:

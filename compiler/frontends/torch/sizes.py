@@ -95,7 +95,7 @@ class Sizes:
                 "makes a tensor whose size depends on data; keep all rows and use torch.where(mask, x, 0)"
             )
         elements = re.sub(r"\w+", lambda name: self.names.get(name[0], name[0]), str(whole))
-        used = [repr(ours) for ours in self.names.values() if ours in re.findall(r"\w+", elements)]
+        used = [repr(ours) for ours in dict.fromkeys(self.names.values()) if ours in re.findall(r"\w+", elements)]
         without = f"; import the module without the symbol {' or '.join(used)}" if used else ""
         raise CompileError(f"an axis has {elements} elements, which is no product of a number and symbols{without}")
 

@@ -96,3 +96,29 @@ def test_writes_along_other_axes_keep_the_symbol(tmp_path: Path):
     x = torch.randn(6, 4)
     found = prograd.load(tmp_path / "net.pb").predict(x.numpy())["output"]
     np.testing.assert_array_equal(found, written(x, (slice(None), 0)).numpy())
+
+
+@pytest.mark.parametrize("engine", ["native", "reference"])
+def test_an_einsum_of_three_tensors_keeps_the_symbol(engine: str):
+    def scaled(x: Any) -> Any:
+        return torch.einsum("bld,bln,bd->bldn", x, x[..., :2], x.sum(1))
+
+    program = prograd.from_torch(Applies(scaled), {"x": torch.zeros(3, 5, 4)}, batch="rows")
+    for rows in (1, 2, 7):
+        x = torch.randn(rows, 5, 4)
+        found = prograd.Run(program.compile(rows=rows), engine=engine).predict(x.numpy())["output"]
+        np.testing.assert_allclose(found, scaled(x).numpy(), rtol=1e-5, atol=1e-6)
+
+
+class Joined(torch.nn.Module):
+    def forward(self, a: Any, b: Any) -> Any:
+        return torch.cat([a, b])
+
+
+def test_an_axis_of_the_rows_of_two_inputs_names_their_symbol_once():
+    with pytest.raises(CompileError) as raised:
+        prograd.from_torch(Joined(), {"a": torch.zeros(3, 4), "b": torch.zeros(3, 4)}, batch="rows")
+    assert str(raised.value).endswith(
+        ": an axis has rows + rows elements, which is no product of a number and symbols; "
+        "import the module without the symbol 'rows'"
+    )
