@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, ParamSpec, Protocol, cast, overload
 
 from compiler.aligned_text import columns
+from compiler.build.program import Program
+
+Parameters = ParamSpec("Parameters")
 
 
 class Problem(NamedTuple):
@@ -89,3 +92,17 @@ def told(problems: Sequence[Problem], verb: str = "imported", at: str = "first i
         for operator, reason, uses, module, line in rows
     ]
     return f"{count} cannot be {verb}: " + "; ".join(lines)
+
+
+class Importer(Protocol[Parameters]):
+    """A function that returns a program, or the table of what cannot be imported if `explain` is True."""
+
+    @overload
+    def __call__(self, *inputs: Any, explain: Literal[True], **options: Any) -> Table: ...
+    @overload
+    def __call__(self, *inputs: Parameters.args, **options: Parameters.kwargs) -> Program: ...
+
+
+def importer(function: Callable[Parameters, Program | Table]) -> Importer[Parameters]:
+    """Return the function itself, with the type of its result as its argument `explain` decides it."""
+    return cast("Importer[Parameters]", function)

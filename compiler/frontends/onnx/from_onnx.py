@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any
 
 from compiler.build.mixed import Mixed, require_mixed
 from compiler.build.program import Program
@@ -22,57 +22,14 @@ from compiler.frontends.onnx.keras_files import PRODUCER, cut_biases, folded_nor
 from compiler.frontends.onnx.pairs import checked_pairs
 from compiler.frontends.onnx.reading import Tensors, checked, package, read
 from compiler.frontends.onnx.texts import texts_of_model
-from compiler.frontends.report import Table, told
+from compiler.frontends.report import Table, importer, told
 from registry import Value
 
 Inputs = Mapping[str, Sequence[int | str]]
 """Shape of each input: sizes and names of symbols."""
 
 
-@overload
-def from_onnx(
-    source: Any,
-    inputs: Inputs | None = None,
-    *,
-    dims: Mapping[str, int] | None = None,
-    constants: Mapping[str, Any] | None = None,
-    max_rows: Mapping[str, int] | None = None,
-    outputs: Sequence[str] | None = None,
-    name: str | None = None,
-    seed: int = 0,
-    tie: bool = False,
-    untie: bool = False,
-    fake_quantize: bool = False,
-    integers: bool = False,
-    mixed: Mixed | str | None = None,
-    max_memory: int | None = None,
-    max_time: float | None = None,
-    explain: Literal[False] = False,
-) -> Program: ...
-
-
-@overload
-def from_onnx(
-    source: Any,
-    inputs: Inputs | None = None,
-    *,
-    dims: Mapping[str, int] | None = None,
-    constants: Mapping[str, Any] | None = None,
-    max_rows: Mapping[str, int] | None = None,
-    outputs: Sequence[str] | None = None,
-    name: str | None = None,
-    seed: int = 0,
-    tie: bool = False,
-    untie: bool = False,
-    fake_quantize: bool = False,
-    integers: bool = False,
-    mixed: Mixed | str | None = None,
-    max_memory: int | None = None,
-    max_time: float | None = None,
-    explain: Literal[True],
-) -> Table: ...
-
-
+@importer
 def from_onnx(
     source: Any,
     inputs: Inputs | None = None,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Any, Literal, overload
+from typing import Any
 
 from compiler.build.mixed import Mixed, require_mixed
 from compiler.build.program import Program
 from compiler.errors import CompileError
 from compiler.frontends.arranged import Arranged
-from compiler.frontends.report import Problem, Table, told
+from compiler.frontends.report import Problem, Table, importer, told
 from compiler.frontends.torch.autocast import require_no_regions
 from compiler.frontends.torch.checks.guards import Limits
 from compiler.frontends.torch.checks.hooks import require_no_step_hooks
@@ -30,42 +30,7 @@ Symbols = Mapping[str, Mapping[int, str]]
 """By input and axis, the symbol of an extent."""
 
 
-@overload
-def from_torch(
-    module: Any,
-    inputs: Mapping[str, Any] | None = None,
-    *,
-    batch: str | None = None,
-    symbols: Symbols | None = None,
-    layout: Layout = "torch",
-    loss: Any = None,
-    optimizer: Any = None,
-    scheduler: Any = None,
-    name: str | None = None,
-    seed: int = 0,
-    mixed: Mixed | str | None = None,
-    explain: Literal[False] = False,
-) -> Program: ...
-
-
-@overload
-def from_torch(
-    module: Any,
-    inputs: Mapping[str, Any] | None = None,
-    *,
-    batch: str | None = None,
-    symbols: Symbols | None = None,
-    layout: Layout = "torch",
-    loss: Any = None,
-    optimizer: Any = None,
-    scheduler: Any = None,
-    name: str | None = None,
-    seed: int = 0,
-    mixed: Mixed | str | None = None,
-    explain: Literal[True],
-) -> Table: ...
-
-
+@importer
 def from_torch(
     module: Any,
     inputs: Mapping[str, Any] | None = None,
