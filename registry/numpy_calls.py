@@ -49,7 +49,7 @@ def called(value: Any, name: str, method: str, operands: Sequence[Any]) -> Any:
 
 def refusal(value: Any, name: str) -> str:
     """Return a sentence that says that NumPy functions take arrays, and which operator to use."""
-    return f"np.{name} computes with arrays, and {value!r} {NO_ELEMENTS}{_instead(name, 'x')}"
+    return f"np.{name} computes with arrays, and {value!r} {NO_ELEMENTS}{_instead(name)}"
 
 
 def no_attribute(value: Any, name: str) -> str:
@@ -58,7 +58,7 @@ def no_attribute(value: Any, name: str) -> str:
         return name
     from registry.other_names import OTHER_METHODS
 
-    hint = f"; {OTHER_METHODS[name]}" if name in OTHER_METHODS else _instead(name, "x") or _mistyped(value, name)
+    hint = f"; {OTHER_METHODS[name]}" if name in OTHER_METHODS else _instead(name) or _mistyped(value, name)
     return f"{value!r} has no attribute {name!r}{hint}"
 
 
@@ -70,9 +70,9 @@ def _mistyped(value: Any, name: str) -> str:
     return f"; did you mean {meant}?" if near else ""
 
 
-def _instead(name: str, operand: str) -> str:
+def _instead(name: str) -> str:
     from registry.other_names import OTHER_NAMES
 
     if name in OTHER_NAMES:
         return f"; write {OTHER_NAMES[name]}"
-    return f"; write ops.{name}({operand})" if name in OPS or name in SPELLED else ""
+    return f"; write ops.{name}(x)" if name in OPS or name in SPELLED else ""

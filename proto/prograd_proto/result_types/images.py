@@ -46,7 +46,7 @@ def conv2d_input_gradient(
     groups: int,
 ) -> TensorType:
     dtype = factor_sum_dtype(dy, w)
-    _require_adjoint("dy", dy.shape, convolved_shape(shape, w.shape, stride, padding, dilation, groups))
+    _require_shape(dy, convolved_shape(shape, w.shape, stride, padding, dilation, groups))
     return TensorType(dtype, shape)
 
 
@@ -62,7 +62,7 @@ def conv2d_filter_gradient(
     groups: int,
 ) -> TensorType:
     dtype = factor_sum_dtype(x, dy)
-    _require_adjoint("dy", dy.shape, convolved_shape(x.shape, shape, stride, padding, dilation, groups))
+    _require_shape(dy, convolved_shape(x.shape, shape, stride, padding, dilation, groups))
     return TensorType(dtype, shape)
 
 
@@ -80,7 +80,7 @@ def max_pool2d_input_gradient(
 ) -> TensorType:
     require_equal_dtypes(x, dy)
     require_float(x)
-    _require_shape("dy", dy, _pooled(x.shape, window, stride, padding))
+    _require_shape(dy, _pooled(x.shape, window, stride, padding))
     return x
 
 
@@ -117,7 +117,7 @@ def avg_pool2d_input_gradient(
     count_include_pad: bool,
 ) -> TensorType:
     require_float(dy)
-    _require_shape("dy", dy, _pooled(shape, window, stride, padding, count_include_pad))
+    _require_shape(dy, _pooled(shape, window, stride, padding, count_include_pad))
     return TensorType(dy.dtype, shape)
 
 
@@ -167,10 +167,6 @@ def convolved_shape(
     )
 
 
-def _require_adjoint(name: str, shape: Shape, expected: Shape) -> None:
-    require(shape == expected, f"{name} has the shape {show_shape(shape)}, not {show_shape(expected)}")
-
-
 def _pooled(
     x: Shape, window: tuple[int, ...], stride: tuple[int, ...], padding: tuple[int, ...], counts_padding: bool = False
 ) -> Shape:
@@ -184,8 +180,8 @@ def _pooled(
     return n, *counts, channels
 
 
-def _require_shape(name: str, x: TensorType, shape: Shape) -> None:
-    require(x.shape == shape, f"{name} has the shape {show_shape(x.shape)}, not {show_shape(shape)}")
+def _require_shape(dy: TensorType, shape: Shape) -> None:
+    require(dy.shape == shape, f"dy has the shape {show_shape(dy.shape)}, not {show_shape(shape)}")
 
 
 def _unfolded(

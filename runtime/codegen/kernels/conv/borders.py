@@ -173,27 +173,25 @@ def write_computed(
     to: Value,
     count: int,
     vector: Type,
-    first: Index = 0,
-    between: int | None = None,
+    between: int,
     other: ComputedOperand | None = None,
 ) -> None:
-    """Compute and write `count` channels of a pixel, from the first one on; pixels are `between` elements apart.
+    """Compute and write `count` channels of a pixel; pixels are `between` elements apart.
 
     With `other`, an operand that begins at another pixel, write words with pairs of bfloat16 of both pixels.
     """
-    between = count if between is None else between
     whole = count // vector.lanes * vector.lanes
 
     def write(i: Index, tail: int) -> None:
-        x = source.read(source.first, first + i, vector.lanes, tail)
+        x = source.read(source.first, i, vector.lanes, tail)
         if other is not None:
-            x = paired(x, other.read(other.first, first + i, vector.lanes, tail))
+            x = paired(x, other.read(other.first, i, vector.lanes, tail))
         f.store(x, to, i, tail)
 
     for i in f.range(0, whole, vector.lanes):
         for operand in source.streams:
             ahead = PREFETCH_BYTES * 8 // vector.bits
-            f.prefetch(operand + (source.first * between + first + i), ahead, 2)
+            f.prefetch(operand + (source.first * between + i), ahead, 2)
         write(i, vector.lanes)
     if tail := count - whole:
         write(whole, tail)

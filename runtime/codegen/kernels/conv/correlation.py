@@ -17,7 +17,7 @@ from runtime.codegen.kernels.conv.axes import Axis, AxisPhase
 from runtime.codegen.kernels.conv.borders import Border, Images, bordered, first_operand, onward
 from runtime.codegen.kernels.conv.plan import ConvPlan, ConvShape, ConvTile
 from runtime.codegen.kernels.depth import DepthLoop, PairForm, Prefetch, Tile
-from runtime.codegen.kernels.matmul import Matrix, Operand, PairedMatrix
+from runtime.codegen.kernels.matmul import Matrix, Operand, PairedMatrix, in_shares
 from runtime.codegen.kernels.matmul.packing import packed_right
 from runtime.codegen.kernels.matmul.plan import shares
 from runtime.codegen.kernels.pair_products import are_finite_exponents, largest_exponents
@@ -259,16 +259,13 @@ class _Tiles:
             for n in starts(f, stop - first, block.images):
                 yield n, block.images
             return
-        sizes, n = shares(self.shape.images, block.images), 0
+        sizes = shares(self.shape.images, block.images)
         if isinstance(first, Value):  # a work item has one tile
             for size, _ in sizes:
                 with f.when((stop - first).equal(size)):
                     yield 0, size
             return
-        for size, tiles in sizes:
-            for i in f.range(n, n + size * tiles, size):
-                yield i, size
-            n += size * tiles
+        yield from in_shares(f, sizes)
 
     def _tile(self, n: Index, r: Index, c: Index, block: ConvTile) -> None:
         f, at = self.f, self.at

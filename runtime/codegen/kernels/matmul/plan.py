@@ -326,9 +326,9 @@ def tile_shape(
     return min(fitting, key=lambda shape: costs[shape])
 
 
-def tile_cycles(target: Target, lanes: int, m: int, n: int, *, of_pairs: bool = False) -> float:
+def tile_cycles(target: Target, lanes: int, m: int, n: int) -> float:
     """Return the cycles of the best tile for each step of the depth."""
-    return min(tile_costs(target, lanes, m, n, of_pairs=of_pairs).values())
+    return min(tile_costs(target, lanes, m, n).values())
 
 
 def tile_costs(

@@ -111,15 +111,8 @@ def where_scratch(condition: TensorType, out: TensorType) -> list[TensorType]:
 
 @kernel(scratch=where_scratch, in_place=[(0, 1)], rows=pointwise)
 def where(condition: Array, a: Array, b: Array, *, out: Array, scratch: list[Array]) -> None:
-    """Select bits of a or b by a mask of ones: ten times faster than NumPy's masked copy."""
-    [room] = scratch
-    mask = room.view(np.int16) if room.dtype == np.float16 else room
-    np.copyto(mask, condition.view("uint8"))
-    np.negative(mask, mask)
-    bits = out.view(mask.dtype)
-    np.bitwise_xor(a.view(mask.dtype), b.view(mask.dtype), bits)
-    np.bitwise_and(bits, mask, bits)
-    np.bitwise_xor(bits, b.view(mask.dtype), bits)
+    [bits] = scratch
+    choose(condition, a, b, out, bits.view(np.int16) if bits.dtype == np.float16 else bits)
 
 
 def lerp_scratch(out: TensorType) -> list[TensorType]:
