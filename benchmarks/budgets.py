@@ -18,9 +18,9 @@ from compiler.analyses.step_graph import step_graph
 from compiler.errors import LimitError
 from compiler.passes.plan_memory import plan_of
 from compiler.planning.keep_budget import plan_within
-from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
+from prograd_proto.files import copy_of
 from runtime.placement import THOROUGH
 from runtime.step.arithmetic import operations_of
 
@@ -52,8 +52,7 @@ def measured(program, batch):
     budget = max(plan // 2, largest)
     sizes = [f"{nbytes / MIB:.2f}" for nbytes in (plan, plan / 2, largest, budget)]
     for way in ("recomputing", "a file too"):
-        trial = pb.BlockDesc()
-        trial.CopyFrom(block)
+        trial = copy_of(block)
         start = process_time()
         try:
             tight = plan_of(BlockAnalysis(trial), THOROUGH)

@@ -25,6 +25,7 @@ from compiler.passes.pipeline import PASSES
 from compiler.passes.run_passes import run_passes
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
+from prograd_proto.files import copy_of
 from runtime.engines.reference.target import REFERENCE
 from runtime.placement import THOROUGH, aligned, place
 from runtime.step import places_of
@@ -78,12 +79,9 @@ def arenas(program, batch):
 
 def training(desc, *passes):
     """A copy of the training block, bound anew, with these passes alone after those that rewrite it."""
-    program = pb.ProgramDesc()
-    program.CopyFrom(desc)
+    program = copy_of(desc)
     run_passes(program, [*REWRITES, *PASSES.only(*passes)])
-    block = pb.BlockDesc()
-    block.CopyFrom(BlockAnalyses(program).bound[0].desc)
-    return block
+    return copy_of(BlockAnalyses(program).bound[0].desc)
 
 
 def separate(block, buffers):

@@ -21,8 +21,8 @@ import numpy as np
 from compiler import Program, he_normal, ops, sgd, zeros
 from compiler.build.compiled import Compiled
 from compiler.planning.touched_bytes import touched_bytes
-from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses
+from prograd_proto.files import copy_of
 from runtime.blas import use_one_thread
 from runtime.engines.reference.bind import bind
 from runtime.engines.reference.target import REFERENCE
@@ -121,8 +121,7 @@ def without_data(program):
 
 def with_room(compiled):
     """The program planned for two threads."""
-    desc = pb.ProgramDesc()
-    desc.CopyFrom(compiled.desc)
+    desc = copy_of(compiled.desc)
     roomy = Compiled(desc)
     roomy.plan(threads=2)
     return roomy

@@ -11,6 +11,7 @@ from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import NUMBERS
 from prograd_proto.elements import scalar_bytes
+from prograd_proto.files import copy_of
 from prograd_proto.settings import Interval
 from prograd_proto.tensor_types import tensor_desc, type_of
 from registry.errors import OpError
@@ -160,8 +161,7 @@ class Block:
         """Return the number of a block for the inside of an op; with `copy` that of a copy."""
         bodies, kept = self.root.bodies, body
         if copy:
-            kept = pb.BlockDesc()
-            kept.CopyFrom(body)
+            kept = copy_of(body)
             for op in kept.ops:
                 op.blocks[:] = self.copied(op.blocks)
         bodies.append(kept)

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from prograd_proto import program_pb2 as pb
+from prograd_proto.files import copy_of
 from runtime.entries import find_entry
 
 
@@ -24,8 +25,7 @@ def add_bindings(program: pb.ProgramDesc, other: pb.ProgramDesc, entry: str) -> 
 
 def _appended(program: pb.ProgramDesc, other: pb.ProgramDesc, number: int) -> int:
     """Append a block of another program, behind those inside its ops, and return its new number."""
-    block = pb.BlockDesc()
-    block.CopyFrom(other.blocks[number])
+    block = copy_of(other.blocks[number])
     for op in block.ops:
         inside = [_appended(program, other, inner) for inner in op.blocks]
         del op.blocks[:]

@@ -12,6 +12,7 @@ from compiler.train.averages import Average, append_averages, averaged_parameter
 from compiler.train.inference_gradients import with_gradients_of_forms
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
+from prograd_proto.files import copy_of
 from registry import Block, Value, ops
 from registry.block import Differentiation
 
@@ -105,8 +106,7 @@ def _require_trained(built: Built) -> None:
 
 def _training_block(built: Built) -> pb.BlockDesc:
     """Return a copy of the built block, with the updates by state."""
-    block = pb.BlockDesc()
-    block.CopyFrom(built.block)
+    block = copy_of(built.block)
     needed = {value.name for value, _ in built.fetches.values()}
     totals = _reached(built.block, built.totals, needed) if built.totals else {}
     _add_updates(block, dict(built.updates) | totals)
@@ -141,8 +141,7 @@ def _part_for(built: Built, outputs: Outputs) -> pb.BlockDesc:
 
 def _grown(built: Built, kept: Kept, outputs: Outputs, bodies: list[pb.BlockDesc]) -> pb.BlockDesc:
     """Return the block of an opened entry with outputs added or replaced by name; new blocks are put into `bodies`."""
-    desc = pb.BlockDesc()
-    desc.CopyFrom(kept.block)
+    desc = copy_of(kept.block)
     if not outputs:
         return desc
     needed, updates = _needed_for(built, outputs)

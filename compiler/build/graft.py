@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
+from prograd_proto.files import copy_of
 from registry import Block
 
 
@@ -91,8 +92,7 @@ def _same_block(bodies: Sequence[pb.BlockDesc], one: pb.BlockDesc, other: pb.Blo
 
 
 def _without_numbers(block: pb.BlockDesc) -> pb.BlockDesc:
-    copy = pb.BlockDesc()
-    copy.CopyFrom(block)
+    copy = copy_of(block)
     for op in copy.ops:
         del op.blocks[:]
     return copy

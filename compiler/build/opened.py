@@ -18,6 +18,7 @@ from compiler.errors import CompileError
 from compiler.passes.bind_dimensions import symbols_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses
+from prograd_proto.files import copy_of
 from prograd_proto.lifespans import trains
 from registry import Block, Value
 
@@ -103,8 +104,7 @@ def read_program(path: str | os.PathLike[str]) -> pb.ProgramDesc:
 
 def training_block(desc: pb.ProgramDesc) -> pb.BlockDesc:
     """Return the ops of the entry `train` without updates and fetches; an empty block if it does not exist."""
-    block = pb.BlockDesc()
-    block.CopyFrom(Opened(desc).source("train"))
+    block = copy_of(Opened(desc).source("train"))
     del block.updates[:], block.fetches[:]
     return block
 

@@ -8,6 +8,7 @@ from compiler.train.initialisers import FromFile, Initialiser
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import NUMBERS
+from prograd_proto.files import copy_of
 from prograd_proto.tensor_types import shape_message
 from registry import Block, OpError, Value
 
@@ -63,8 +64,7 @@ class StateTable:
         is_first = (initial, type) not in self._ops
         if is_first:
             self._ops[initial, type] = self._made(name, type, initial)
-        op = pb.OpDesc()
-        op.CopyFrom(self._ops[initial, type])
+        op = copy_of(self._ops[initial, type])
         op.id, op.outputs[:] = 1, [name]
         op.location = self._locate()
         if op.random_stream and not is_first:

@@ -13,6 +13,7 @@ from compiler.commands.pictures.op_page import op_page
 from compiler.commands.pictures.op_picture import layers_png
 from compiler.errors import UsageError
 from prograd_proto import program_pb2 as pb
+from prograd_proto.files import copy_of
 from prograd_proto.printable import MAX_WORD_CHARACTERS, sentence
 from prograd_proto.text.words import name
 from runtime.files.output import write_output
@@ -45,8 +46,7 @@ def _forward(block: pb.BlockDesc) -> pb.BlockDesc:
     ops = [op for op in block.ops if op.stage == pb.STAGE_FORWARD]
     if not ops or len(ops) == len(block.ops):
         return block
-    shown = pb.BlockDesc()
-    shown.CopyFrom(block)
+    shown = copy_of(block)
     del shown.ops[:]
     shown.ops.extend(ops)
     return shown

@@ -32,6 +32,7 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from prograd_proto.blocks.control import SCAN, layout_of
+from prograd_proto.files import copy_of
 from prograd_proto.tensor_types import tensor_desc
 from runtime.step import effects_of
 from runtime.step.arithmetic import is_pointwise
@@ -350,8 +351,7 @@ class _Scan:
 
     def _new(self, ops: list[pb.OpDesc], like: pb.OpDesc, inputs: Sequence[str], type: TensorType, name: str) -> str:
         """Append an op like another one with these operands; return its result."""
-        made = pb.OpDesc()
-        made.CopyFrom(like)
+        made = copy_of(like)
         made.id = self.next_id + len(self.before) + len(self.after)
         made.stage, made.gradient_of = self.op.stage, self.op.gradient_of
         made.inputs[:] = inputs

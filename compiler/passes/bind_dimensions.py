@@ -15,6 +15,7 @@ from compiler.errors import CompileError
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
+from prograd_proto.files import copy_of
 from prograd_proto.limits import MAX_BINDINGS
 from prograd_proto.tensor_types import Shape, shape_message, shape_of, size_fault
 
@@ -52,7 +53,7 @@ def keep_sources(program: BlockAnalyses) -> None:
         program.put({number: program[number] for number in numbers})
         return
     now = {old: new for new, old in enumerate(numbers)}
-    kept = [_copy(desc.blocks[number]) for number in numbers]
+    kept = [copy_of(desc.blocks[number]) for number in numbers]
     del desc.blocks[:]
     desc.blocks.extend(kept)
     program.put({})
@@ -153,9 +154,3 @@ def _name_sub_blocks(block: BlockAnalysis, now: Mapping[int, int]) -> None:
         if numbers:
             block.ops[i].blocks[:] = [now[number] for number in numbers]
             block.read_again(i)
-
-
-def _copy(block: pb.BlockDesc) -> pb.BlockDesc:
-    result = pb.BlockDesc()
-    result.CopyFrom(block)
-    return result

@@ -17,6 +17,7 @@ from compiler.passes.new_tensors import add_tensor, tensor_names
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis
 from prograd_proto.blocks.control import COND, layout_of
+from prograd_proto.files import copy_of
 
 
 def sink_constants(block: BlockAnalysis) -> None:
@@ -129,8 +130,7 @@ def _branch(block: BlockAnalysis, i: int, number: int, next_id: int) -> list[pb.
     described = {tensor.name: tensor for tensor in body.tensors}
     made = list[pb.OpDesc]()
     for op in body.ops:
-        copy = pb.OpDesc()
-        copy.CopyFrom(op)
+        copy = copy_of(op)
         made.append(copy)
         for k, name in enumerate(op.outputs):
             if name not in outside:

@@ -37,10 +37,11 @@ from compiler.quantization.products import (
 )
 from compiler.quantization.weight_names import CODES, INPUT_SCALE, INPUT_ZERO, SCALES, matches
 from compiler.train.initialisers import zeros
-from compiler.train.written_ops import copied, replace_ops, taken
+from compiler.train.written_ops import replace_ops, taken
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses
+from prograd_proto.files import copy_of
 from prograd_proto.learned_ranges import INPUT_LEAST, INPUT_MOST, is_range
 from prograd_proto.lifespans import trains
 from registry import Block, OpError, Value, ops
@@ -174,7 +175,7 @@ def _learn(block: Block, is_turned: Mapping[str, bool]) -> None:
     fakes: dict[str, str] = {}
     now: dict[int, dict[str, str]] = {}
     made: list[pb.OpDesc] = []
-    for op in [copied(op) for op in block.desc.ops]:
+    for op in [copy_of(op) for op in block.desc.ops]:
         first, own = len(block.desc.ops), dict[str, str]()
         with block.appending():
             if op.id in weight_of:

@@ -24,6 +24,7 @@ from compiler.passes.new_tensors import add_tensor, tensor_names
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from prograd_proto.blocks.control import COND, SCAN, WHILE, layout_of
+from prograd_proto.files import copy_of
 from registry.op import find_op
 from runtime.step import effects_of, is_view
 
@@ -75,8 +76,7 @@ def _moved(block: BlockAnalysis, i: int, part: int, before: Mapping[int, Sequenc
     described = {tensor.name: tensor for tensor in body.tensors}
     taken = tensor_names(block.desc)
     for j in positions:
-        copy = pb.OpDesc()
-        copy.CopyFrom(body.ops[j])
+        copy = copy_of(body.ops[j])
         copy.id, copy.stage, copy.gradient_of = next_id + len(made), loop.stage, loop.gradient_of
         copy.inputs[:] = [outside[name] if name else "" for name in body.inputs[j]]
         for k, name in enumerate(body.outputs[j]):

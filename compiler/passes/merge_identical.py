@@ -25,6 +25,7 @@ from compiler.passes.rewrite import computation, rewrite
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
+from prograd_proto.files import copy_of
 from runtime.step import effects_of, is_view
 from runtime.step.arithmetic import operations
 
@@ -74,9 +75,8 @@ def _merge(block: BlockAnalysis, stay: Collection[int] = ()) -> tuple[Set[int], 
             first[what] = i
             return None
         if before is None:  # nothing is edited before the first removal
-            before = pb.BlockDesc()
-            before.CopyFrom(block.desc)
-        alike.setdefault(block.ids[kept], [_copy(block.ops[kept])]).append(_copy(block.ops[i]))
+            before = copy_of(block.desc)
+        alike.setdefault(block.ids[kept], [copy_of(block.ops[kept])]).append(copy_of(block.ops[i]))
         return block.outputs[kept]
 
     rewrite(block, visit)
@@ -100,12 +100,6 @@ def _name_anew(block: BlockAnalysis, alike: Mapping[int, Sequence[pb.OpDesc]]) -
         helped = kept.gradient_of
         if helped in now:
             kept.gradient_of = now[helped]
-
-
-def _copy(op: pb.OpDesc) -> pb.OpDesc:
-    copy = pb.OpDesc()
-    copy.CopyFrom(op)
-    return copy
 
 
 def _that_stay(now: BlockAnalysis, block: pb.BlockDesc, merged: Set[int], most_tried: int) -> set[int]:
@@ -151,8 +145,7 @@ def _makes_bytes(op: pb.OpDesc) -> bool:
 
 def _peak(now: BlockAnalysis, block: pb.BlockDesc, stay: Collection[int] = ()) -> int:
     """Return the bytes of the block in its best order, with identical ops merged except those of these ids."""
-    copy = pb.BlockDesc()
-    copy.CopyFrom(block)
+    copy = copy_of(block)
     trial = now.version(copy)
     _merge(trial, stay)
     return best_order(trial, step_graph(trial))[1]

@@ -24,6 +24,7 @@ from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
 from prograd_proto.blocks.control import SCAN, WHILE, layout_of
+from prograd_proto.files import copy_of
 from prograd_proto.tensor_types import tensor_desc
 
 
@@ -167,8 +168,7 @@ class _Pair:
         next_id = 1 + max(inner.ids, default=0)
         made = list[pb.OpDesc]()
         for k in ops:
-            copy = pb.OpDesc()
-            copy.CopyFrom(self.body.ops[k])
+            copy = copy_of(self.body.ops[k])
             copy.id, copy.stage, copy.gradient_of = next_id + len(made), pb.STAGE_FORWARD, 0
             copy.inputs[:] = [names[x] for x in self.body.inputs[k]]
             copy.blocks[:] = [self._copied(number) for number in copy.blocks]

@@ -13,6 +13,7 @@ from compiler.passes.verify import verify
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses
+from prograd_proto.files import copy_of
 
 AfterPass = Callable[[str, pb.ProgramDesc], None]
 """A callback with the name of a pass and the program as the pass left it."""
@@ -50,8 +51,7 @@ def run_passes(
     analyses = BlockAnalyses(program) if analyses is None else analyses
     said: dict[str, object] = {}
     with no_garbage_collection():
-        before = pb.ProgramDesc()
-        before.CopyFrom(program)
+        before = copy_of(program)
         try:
             for each in passes:
                 said[each.name] = _apply(each, analyses)

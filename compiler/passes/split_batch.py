@@ -25,6 +25,7 @@ from compiler.passes.bind_dimensions import bind_block
 from prograd_proto import TensorType, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses
+from prograd_proto.files import copy_of
 from registry import Block, Value, ops
 from registry.ops.fill import full_like
 
@@ -111,8 +112,7 @@ class _Split:
 
     def split(self) -> None:
         """Replace the bound block by that of its shards."""
-        before = pb.BlockDesc()
-        before.CopyFrom(self._bound)
+        before = copy_of(self._bound)
         target = self._target
         del target.ops[:]
         kept = [t for t in before.tensors if t.name not in self._of_rows or self._is_parameter(before, t.name)]
@@ -194,8 +194,7 @@ class _Split:
         block = self._block
         for op in drawing:
             stem, type = op.outputs[0], type_of(self._described[op.outputs[0]])
-            copy = pb.OpDesc()
-            copy.CopyFrom(op)
+            copy = copy_of(op)
             if op.type == "dropout":
                 with block.on_behalf_of(stage=op.stage):
                     copy.inputs[0] = full_like(Value(block, stem, type), 1.0).name

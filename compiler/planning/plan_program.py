@@ -19,6 +19,7 @@ from compiler.planning.keep_budget import DEFAULT_LIMIT_SECONDS
 from compiler.planning.pipeline import PLANNING, passes_to_plan
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses
+from prograd_proto.files import copy_of
 
 
 def plan_program(
@@ -75,8 +76,7 @@ def plan_program(
     if budget is not None and has_loops and "recompute_in_loops" in passes.names:
         ways.append(passes.with_settings({"recompute_in_loops": {"enabled": True}}))
     for number, way in enumerate(ways, 1):
-        planned = pb.ProgramDesc()
-        planned.CopyFrom(program)
+        planned = copy_of(program)
         analyses = BlockAnalyses(planned)
         steps = passes_to_plan(way, planning, anew=anew)
         try:

@@ -15,6 +15,7 @@ from compiler.passes.eliminate_dead_ops import drop_dead_ops
 from compiler.planning.timeline import RELOAD, SPILL, Timeline
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalysis
+from prograd_proto.files import copy_of
 from runtime.step import is_view
 
 
@@ -89,8 +90,7 @@ class _Writer:
 
     def _append(self, desc: pb.OpDesc, values: dict[int, int], written: list[int]) -> None:
         """Append an op, or a copy if it is already used, that reads and writes these values."""
-        op = pb.OpDesc()
-        op.CopyFrom(desc)
+        op = copy_of(desc)
         del op.inputs[:], op.outputs[:]
         op.inputs.extend([self._read(name, values) if name else "" for name in desc.inputs])
         if desc.id in self._ids:

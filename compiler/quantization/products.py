@@ -16,10 +16,11 @@ from typing import Final
 from compiler.quantization.recurrent import Layer, steps_of_codes
 from compiler.quantization.weight_names import matches, parameters_of
 from compiler.train.adapters import is_adapter
-from compiler.train.written_ops import copied, replace_ops, written
+from compiler.train.written_ops import replace_ops, written
 from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import NAMES
+from prograd_proto.files import copy_of
 from prograd_proto.tensor_types import shape_of
 from registry import OPS, Block, OpError, Value, ops
 from registry.ops.recurrent import CELLS
@@ -105,13 +106,13 @@ def multiply_codes(block: Block, layers: Mapping[str, Layer], products: set[str]
 
     Other ops read a weight as it was, under its name.
     """
-    makers = {op.outputs[0]: copied(op) for op in block.desc.ops if op.outputs and op.outputs[0] in products}
+    makers = {op.outputs[0]: copy_of(op) for op in block.desc.ops if op.outputs and op.outputs[0] in products}
     chains = {result: [] if makers[result].type in CELLS else _scaling(block, result) for result in makers}
     written_at = {[makers[result], *chain][-1].id: result for result, chain in chains.items()}
     absorbed = {op.id: op for result, chain in chains.items() for op in [makers[result], *chain][:-1]}
     pooling = {r: _pooling(block.desc, op.inputs[0]) for r, op in makers.items() if op.type not in CELLS}
     made: list[pb.OpDesc] = []
-    for op in [copied(op) for op in block.desc.ops]:
+    for op in [copy_of(op) for op in block.desc.ops]:
         if op.id in written_at:
             result = written_at[op.id]
             layer = layers[makers[result].inputs[1]]
@@ -142,7 +143,7 @@ def _scaling(block: Block, result: str) -> list[pb.OpDesc]:
             break
         if op.type == "sub" and op.inputs[0] != name:
             break
-        found.append(copied(op))
+        found.append(copy_of(op))
         name = op.outputs[0]
     return found if any(op.type == "mul" for op in found) else []
 
@@ -157,10 +158,10 @@ def _pooling(block: pb.BlockDesc, name: str) -> list[pb.OpDesc]:
     while name in makers and len(readers[name]) == 1 and name not in ends_of(block):
         op = makers[name]
         if op.type == "max_pool2d":
-            return [copied(op), *found]
+            return [copy_of(op), *found]
         if op.type not in MOVES:
             break
-        found.insert(0, copied(op))
+        found.insert(0, copy_of(op))
         name = op.inputs[0]
     return []
 
@@ -246,7 +247,7 @@ def whole_weights(block: Block, layers: Mapping[str, Layer]) -> None:
     def whole(name: str, layer: Layer) -> list[pb.OpDesc]:
         return written(block, name, lambda: ops.dequantize_linear(layer.codes, layer.scales, weight_zero(block)))
 
-    for op in [copied(op) for op in block.desc.ops]:
+    for op in [copy_of(op) for op in block.desc.ops]:
         for name in [name for name in dict.fromkeys(op.inputs) if name in missing]:
             made += whole(name, missing.pop(name))
         made.append(op)

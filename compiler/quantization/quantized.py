@@ -21,10 +21,11 @@ from compiler.quantization.block_codes import BITS, BLOCK, narrow, wide
 from compiler.quantization.read_parts import read_parts
 from compiler.quantization.weight_names import CODES, SCALES, matches, parameters_of
 from compiler.train.adapters import is_adapter
-from compiler.train.written_ops import copied, replace_ops, written
+from compiler.train.written_ops import replace_ops, written
 from prograd_proto import TensorType, attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import HALVES, NAMES, REALS, DTypeName
+from prograd_proto.files import copy_of
 from prograd_proto.tensor_types import shape_of
 from registry import Block, OpError, Value, ops
 from runtime.conversion import converted
@@ -149,7 +150,7 @@ class _Widening:
 
     def __init__(self, block: Block, weights: Mapping[str, _Weight]) -> None:
         self.block, self.weights = block, weights
-        self.old = [copied(op) for op in block.desc.ops]
+        self.old = [copy_of(op) for op in block.desc.ops]
         self.readers: dict[str, list[pb.OpDesc]] = {}
         for op in self.old:
             for name in set(op.inputs):

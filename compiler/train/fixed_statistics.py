@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
 from compiler.passes.use_inference_forms import inference_form
-from compiler.train.written_ops import copied, replace_ops, written
+from compiler.train.written_ops import replace_ops, written
 from prograd_proto import program_pb2 as pb
+from prograd_proto.files import copy_of
 from prograd_proto.spelling import closest
 from registry import Block, OpError, Value
 from registry.op import find_op
@@ -39,7 +40,7 @@ def fix_statistics(block: Block, updates: dict[str, Value], patterns: Sequence[s
             f"{closest(patterns[0], [*updates])}; leave statistics=True out"
         )
     made: list[pb.OpDesc] = []
-    for op in [copied(op) for op in block.desc.ops]:
+    for op in [copy_of(op) for op in block.desc.ops]:
         made += _inference_form(block, op, fixed[op.id]) if op.id in fixed else [op]
     replace_ops(block.desc, made)
     names = [name for states in fixed.values() for name in states]

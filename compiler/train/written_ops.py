@@ -7,19 +7,20 @@ from collections.abc import Callable, Sequence
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import NUMBERS
+from prograd_proto.files import copy_of
 from registry import Block, Value
 
 
 def replace_ops(block: pb.BlockDesc, kept: Sequence[pb.OpDesc]) -> None:
     """Replace the ops of a block by copies of these ops, which may be its own."""
-    copies = [copied(op) for op in kept]
+    copies = [copy_of(op) for op in kept]
     del block.ops[:]
     block.ops.extend(copies)
 
 
 def taken(block: Block, count: int) -> list[pb.OpDesc]:
     """Remove the ops after the first `count` from a block, and return copies of them."""
-    new = [copied(op) for op in list(block.desc.ops)[count:]]
+    new = [copy_of(op) for op in list(block.desc.ops)[count:]]
     del block.desc.ops[count:]
     return new
 
@@ -43,10 +44,3 @@ def written_all(block: Block, names: Sequence[str], write: Callable[[], Sequence
         block.tensors[name].dtype = NUMBERS[value.dtype]
         block.types[name] = TensorType(value.dtype, block.types[name].shape)
     return new
-
-
-def copied(op: pb.OpDesc) -> pb.OpDesc:
-    """Return a copy of an op."""
-    made = pb.OpDesc()
-    made.CopyFrom(op)
-    return made

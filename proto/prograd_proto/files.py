@@ -5,7 +5,7 @@ truncated file does not end with it, even if it was cut between two fields.
 """
 
 import os
-from typing import Final
+from typing import Final, TypeVar
 
 from google.protobuf.message import DecodeError, EncodeError, Message
 
@@ -23,6 +23,8 @@ RETIRED: Final[dict[str, tuple[int, ...]]] = {"OpDesc": (9, 10), "MemoryPlan": (
 
 MAX_BYTES: Final = 1 << 30
 """The largest program file that is read or written: 1 GiB. Big tensors are in files beside it."""
+
+Copied = TypeVar("Copied", bound=Message)
 
 END: Final = pb.ProgramDesc(complete=True).SerializeToString()
 
@@ -105,10 +107,10 @@ def canonical_bytes(program: pb.ProgramDesc) -> bytes:
         raise ProgramError(f"the program cannot be written: {error}") from error
 
 
-def copy_of(program: pb.ProgramDesc) -> pb.ProgramDesc:
-    """Return an independent copy of a program."""
-    copy = pb.ProgramDesc()
-    copy.CopyFrom(program)
+def copy_of(message: Copied) -> Copied:
+    """Return an independent copy of a program or a part of it."""
+    copy = type(message)()
+    copy.CopyFrom(message)
     return copy
 
 

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 from prograd_proto import ProgramError, TensorType, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attributes_of
+from prograd_proto.files import copy_of
 from prograd_proto.tensor_types import tensor_desc
 from runtime.operators import CONTRACTS
 from runtime.ranks.cut import MIN_CUT_ELEMENTS, Cut, Share, cut_update, states_to_cut
@@ -61,8 +62,7 @@ def dealt(program: pb.ProgramDesc, rank: int, ranks: int, *, cuts_states: bool =
     Raises ProgramError if the sums over shards form no balanced tree, if an op acts on more than tensors, or if the
     states of the optimizer cannot be cut.
     """
-    found = pb.ProgramDesc()
-    found.CopyFrom(program)
+    found = copy_of(program)
     share = Share(rank, ranks)
     numbers = _blocks_with_shards(found)
     cut = states_to_cut(found, numbers.keys()) if cuts_states else {}

@@ -12,6 +12,7 @@ from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_message
 from prograd_proto.blocks import BlockAnalysis
+from prograd_proto.files import copy_of
 from prograd_proto.tensor_types import tensor_desc
 from registry.control.control_op import CONTROL
 from registry.op import find_op
@@ -64,8 +65,7 @@ class Lowering(BlockFacts):
             if self._moves_narrow(i):
                 self._move(old)
                 continue
-            op = pb.OpDesc()
-            op.CopyFrom(old)
+            op = copy_of(old)
             op.inputs[:] = [self._operand(i, j, name, op) for j, name in enumerate(old.inputs)]
             self.ops.append(op)
             self._note(i, op)
@@ -225,8 +225,7 @@ class Lowering(BlockFacts):
 
     def _move(self, old: pb.OpDesc) -> None:
         """Append an op that moves bfloat16 elements; its results are read from bfloat16."""
-        op = pb.OpDesc()
-        op.CopyFrom(old)
+        op = copy_of(old)
         op.inputs[:] = [self._copy(name, old) if self._is(name, "float32") else name for name in old.inputs]
         for j, name in enumerate(old.outputs):
             op.outputs[j] = self.rounded[name] = self._tensor(name, DTYPE)

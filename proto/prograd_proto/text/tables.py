@@ -5,6 +5,7 @@ from itertools import chain
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.errors import ProgramError
+from prograd_proto.files import copy_of
 from prograd_proto.text.values import typed
 from prograd_proto.text.words import place, tensor
 
@@ -42,18 +43,11 @@ class Definitions:
 
 def reorder(block: pb.BlockDesc, names: list[str]) -> None:
     """Put the tensors of a block into the order of its text; raise ProgramError if it lists others."""
-    descs = {desc.name: desc for desc in map(copy_of, block.tensors)}
+    descs = {desc.name: desc for desc in map(copy_of, block.tensors)}  # those in a block die with its list
     if sorted(names) != sorted(desc.name for desc in block.tensors) or len(descs) != len(names):
         raise ProgramError("the order lists each tensor of the block once; these are others")
     del block.tensors[:]
     block.tensors.extend(descs[name] for name in names)
-
-
-def copy_of(desc: pb.TensorDesc) -> pb.TensorDesc:
-    """Return an independent copy of a description: those in a block die with its list."""
-    copy = pb.TensorDesc()
-    copy.CopyFrom(desc)
-    return copy
 
 
 class Locations:

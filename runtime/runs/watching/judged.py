@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.better import best_by_name
+from prograd_proto.files import copy_of
 from prograd_proto.spelling import closest
 from runtime.errors import UsageError
 from runtime.runs.watching.watches import Plateau
@@ -102,8 +103,7 @@ def with_judged(run: pb.RunDesc, callbacks: Sequence[object]) -> pb.RunDesc:
 
     Raises UsageError for a metric of unknown direction.
     """
-    found = pb.RunDesc()
-    found.CopyFrom(run)
+    found = copy_of(run)
     for each in callbacks:
         if isinstance(each, EarlyStopping):
             keep = keep_desc("EarlyStopping", each.monitor, each.mode, run)
