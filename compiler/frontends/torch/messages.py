@@ -23,6 +23,9 @@ FAKE_CONSTANT: Final = "fake tensor in the exported program constant's list"
 TRANSFORMS: Final = ("_functorch/eager_transforms.py", "_functorch/apis.py", "_functorch/vmap.py")
 """Files of the transforms of torch.func."""
 
+DISTRIBUTIONS: Final = "torch/distributions/distribution.py"
+"""The file in which distributions check their parameters and values."""
+
 UNKNOWN_RESULT: Final = re.compile(r"Found <class '([\w.]+)'> in output, which is not a known type")
 """Words of the error about results that are neither tensors nor lists, tuples or mappings of them."""
 
@@ -77,6 +80,9 @@ def first_line(error: BaseException) -> str:
 def reason_of(error: BaseException) -> str:
     """Return the reason why torch.export failed, with the line of the user's source that it had reached."""
     reason = first_line(error)
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    if DATA_DEPENDENT in reason and any(file.endswith(DISTRIBUTIONS) for file in files):
+        reason = "a distribution checks the elements of its tensors; pass it validate_args=False"
     if DATA_DEPENDENT in reason:
         reason = "its Python code needs an element of a tensor, as in `if x.sum() > 0`; use torch.where or torch.cond"
     if reason in REMEDIES:
@@ -86,7 +92,7 @@ def reason_of(error: BaseException) -> str:
             "forward calls torch.autograd.grad, or writes a tensor through `.data` or one that is neither an input, a "
             "parameter nor a buffer"
         )
-    if any(frame.filename.endswith(TRANSFORMS) for frame in traceback.extract_tb(error.__traceback__)):
+    if any(file.endswith(TRANSFORMS) for file in files):
         reason = f"forward calls a transform of torch.func, as grad or vmap of it, which is not traced ({reason})"
     if found := UNKNOWN_RESULT.match(reason):
         cache = ", as by module.config.use_cache = False" if "cache" in found[1].lower() else ""

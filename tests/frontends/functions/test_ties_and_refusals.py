@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -10,7 +11,7 @@ from torch.nn import functional as F  # noqa: N812 - its usual name
 
 from compiler import CompileError
 from frontends.agreement import agreement
-from prograd import from_torch
+from prograd import Run, from_torch
 
 
 class Calls(nn.Module):
@@ -95,3 +96,25 @@ def test_an_export_that_fails_prints_nothing(capfd: Any):
     with pytest.raises(CompileError, match=r"torch\.export cannot export Guarded"):
         from_torch(Guarded(), {"x": torch.ones(3)})
     assert capfd.readouterr() == ("", "")
+
+
+class Likelihood(torch.nn.Module):
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.options = options
+
+    def forward(self, x: Any) -> Any:
+        return torch.distributions.Normal(torch.zeros(4), torch.ones(4), **self.options).log_prob(x)
+
+
+def test_a_distribution_that_checks_its_tensors_is_refused_with_the_option_that_it_needs():
+    x = torch.randn(3, 4)
+    with pytest.raises(CompileError) as raised:
+        from_torch(Likelihood(), {"x": x}, batch="batch")
+    assert str(raised.value).startswith(
+        "torch.export cannot export Likelihood: a distribution checks the elements of its tensors; "
+        "pass it validate_args=False (at "
+    )
+    program = from_torch(Likelihood(validate_args=False), {"x": x}, batch="batch")
+    found = Run(program.compile(batch=3), engine="reference").predict(x.numpy())["output"]
+    np.testing.assert_allclose(found, Likelihood()(x).numpy(), rtol=1e-5)
