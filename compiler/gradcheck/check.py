@@ -4,9 +4,9 @@
    losses and the gradients that the updates read, and update no parameter.
 2. For some elements of each parameter, the loss in float64 is computed a little above and below: the quotient of the
    differences is the numeric gradient. The counted random numbers make the masks of dropout the same each time.
-3. Quotients of two distances, extrapolated to 0 (Richardson), are compared with those of nearer ones. Where they
-   disagree, the loss has a kink between them, and still nearer distances are tried; an element that stays undecided is
-   counted as a kink.
+3. Quotients of two distances, extrapolated to 0 (Richardson), are compared with those of nearer ones, and slopes to the
+   left with those to the right. Where they disagree, the loss has a kink, and still nearer distances are tried; an
+   element that stays undecided is counted as a kink.
 4. The numeric gradient judges the analytic one in float64. That one judges the gradient of the program as it is, which
    differs by rounding.
 """
@@ -72,6 +72,7 @@ class Row:
             of the parameter; of all parameters, if its own is rounding alone.
         rounding: the same of the gradient of the program as it is and of the one in float64.
         agrees: True if both are within the tolerances.
+        is_decided: True unless there are elements, and the loss has a kink at each that was tried.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Row:
     difference: float
     rounding: float
     agrees: bool
+    is_decided: bool
 
 
 def gradcheck(
@@ -184,11 +186,12 @@ def _row(
     apart = float(np.max(np.abs(rounded.astype(np.float64) - analytic), initial=0.0)) / scale
     finite = bool(np.all(np.isfinite(analytic)) and np.all(np.isfinite(rounded)))
     agrees = finite and worst <= tolerance and apart <= rounding
-    return Row(checked.state, analytic.shape, len(chosen) - kinks, kinks, worst, apart, agrees)
+    compared = len(chosen) - kinks
+    return Row(checked.state, analytic.shape, compared, kinks, worst, apart, agrees, compared > 0 or kinks == 0)
 
 
 def _numeric(checked: Checked, step: _Step, feeds: Mapping[str, Any], place: int, close: float) -> float | None:
-    """Return the numeric derivative by an element; None if the quotients of several distances disagree."""
+    """Return the numeric derivative by an element; None if the loss has a kink at every distance."""
     before = step.before[checked.state].astype(np.float64)
     unit = max(abs(float(before.reshape(-1)[place])), 0.1)
 
@@ -197,15 +200,18 @@ def _numeric(checked: Checked, step: _Step, feeds: Mapping[str, Any], place: int
         array.reshape(-1)[place] += distance
         return float(step(feeds, **{checked.state: array})[checked.loss])
 
+    here = loss(0.0)
     last: float | None = None
     for size in STEPS:
         h = size * unit
-        values = [loss(k * h) for k in (1, -1, 0.5, -0.5)]
-        quotient = (4 * (values[2] - values[3]) / h - (values[0] - values[1]) / (2 * h)) / 3
-        noise = MAX_ROUNDINGS * EPSILON * max(map(abs, values)) / h
-        if last is not None and abs(quotient - last) <= close + noise:
+        right, left, near_right, near_left = (loss(k * h) for k in (1, -1, 0.5, -0.5))
+        quotient = (4 * (near_right - near_left) / h - (right - left) / (2 * h)) / 3
+        turn = (4 * (near_right - 2 * here + near_left) - (right - 2 * here + left)) / h  # slopes right less left, at 0
+        noise = MAX_ROUNDINGS * EPSILON * max(map(abs, (right, left, near_right, near_left))) / h
+        is_smooth = abs(turn) <= close + noise
+        if is_smooth and last is not None and abs(quotient - last) <= close + noise:
             return last
-        last = quotient
+        last = quotient if is_smooth else None
     return None
 
 

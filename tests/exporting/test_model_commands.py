@@ -120,6 +120,31 @@ def test_a_gradient_that_is_zero_but_for_rounding_is_right(
         assert told.splitlines()[-1] == "OK parameters=6 elements=18 wrong=0"
 
 
+def test_a_parameter_whose_loss_has_a_kink_everywhere_is_undecided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    program = Program("gated", seed=3)
+    x, y = program.input("x", "float32", ("batch", 64)), program.input("y", "float32", ("batch", 64))
+    gate = program.parameter("gate", (64,), prograd.constant(0.0))
+    program.minimize(ops.squared_error(layers.dense(x, "hidden", 64) + ops.relu(gate), y), sgd(0.1))
+    program.compile(batch=32).save("gated.pb")
+    for engine in ("reference", "native"):
+        assert main(["gradcheck", "gated.pb", "--engine", engine, "--elements", "3"]) == 1
+        told = capsys.readouterr().out.splitlines()
+        assert [line.split()[0] for line in told if line.endswith("UNDECIDED")] == ["gate"]
+        assert told[-2:] == [
+            "undecided, as the loss has a kink at every element that was tried: gate; try more by --elements, or other "
+            "values by --seed or --load",
+            "UNDECIDED parameters=3 elements=6 wrong=0",
+        ]
+    run = prograd.load("gated.pb")
+    run.state["gate"] = np.full(64, 0.5, "float32")
+    run.save("moved.safetensors")
+    assert main(["gradcheck", "gated.pb", "--elements", "3", "--load", "moved.safetensors"]) == 0
+    assert last_line(capsys) == "OK parameters=3 elements=9 wrong=0"
+
+
 def test_frozen_parameters_are_named(net: str, capsys: pytest.CaptureFixture[str]):
     assert main(["freeze", net, "--states", "hidden.*", "-o", "frozen.pb"]) == 0
     capsys.readouterr()

@@ -17,7 +17,7 @@ from runtime.runs.run import load
 
 
 def gradcheck(options: argparse.Namespace) -> int | None:
-    """Print a row for each parameter; exit code 1 if a gradient is wrong."""
+    """Print a row for each parameter; exit code 1 if a gradient is wrong, or no element of one could be compared."""
     well_formed(options.program)  # a run checks the bound blocks, but gradients are taken of the block as it was built
     run = load(Path(options.program), engine="reference", threads=1)
     if options.load is not None:
@@ -31,14 +31,21 @@ def gradcheck(options: argparse.Namespace) -> int | None:
     )  # fmt: skip
     shown = [
         (row.name, str(list(row.shape)), str(row.checked), str(row.kinks), f"{row.difference:.1e}",
-         f"{row.rounding:.1e}", "agrees" if row.agrees else "WRONG")
+         f"{row.rounding:.1e}", "WRONG" if not row.agrees else "agrees" if row.is_decided else "UNDECIDED")
         for row in rows
     ]  # fmt: skip
     heads = ("parameter", "shape", "checked", "kinks", "numeric", "rounding", "verdict")
     put("\n".join(columns(heads, shown, right=("checked", "kinks", "numeric", "rounding"))))
     for sentence in not_checked(run.program, entry.name):
         put(sentence)
+    undecided = [row.name for row in rows if row.agrees and not row.is_decided]
+    if undecided:
+        put(
+            f"undecided, as the loss has a kink at every element that was tried: {', '.join(undecided)}; try more by "
+            "--elements, or other values by --seed or --load"
+        )
     wrong = [row.name for row in rows if not row.agrees]
     counts = [("parameters", str(len(rows))), ("elements", str(sum(row.checked for row in rows)))]
-    put_result(options, "WRONG" if wrong else "OK", [*counts, ("wrong", str(len(wrong)))])
-    return 1 if wrong else None
+    word = "WRONG" if wrong else "UNDECIDED" if undecided else "OK"
+    put_result(options, word, [*counts, ("wrong", str(len(wrong)))])
+    return 1 if wrong or undecided else None
