@@ -79,11 +79,14 @@ class Connections:
                 self._failed(error)
                 await asyncio.sleep(PAUSE_SECONDS)
                 continue
-            opening = loop.create_task(loop.connect_accepted_socket(server, client))
+            connection = server()
+            self._idle[connection] = loop.time() + FRESH_SECONDS  # before its first request may begin
+            opening = loop.create_task(loop.connect_accepted_socket(lambda made=connection: made, client))
             try:
-                made = await asyncio.shield(opening)
-                self._idle[made[1]] = loop.time() + FRESH_SECONDS
+                await asyncio.shield(opening)
+                self._forget_closed()
             except OSError:  # the client has left already
+                self._idle.pop(connection, None)
                 client.close()
             except asyncio.CancelledError:
                 await asyncio.wait({opening})  # the server closes it like all others
@@ -101,6 +104,11 @@ class Connections:
                 self.dropped += 1
                 idle.transport.abort()
             await asyncio.sleep(0)  # the loop closes the connection
+
+    def _forget_closed(self) -> None:
+        """Forget connections that their clients have closed, once these are more than the others."""
+        if len(self._idle) > 2 * self.open + MIN_CONNECTIONS:
+            self._idle = {one: since for one, since in self._idle.items() if one.transport is not None}
 
     def _failed(self, error: OSError) -> None:
         self.unaccepted += 1

@@ -13,7 +13,7 @@ import pytest
 from subjects.serving import LONG, RAW, Serving, ask, loaded, rows, status_of
 
 from runtime.serving import gate
-from runtime.serving.connections import MAX_CONNECTIONS, Connections, most_connections
+from runtime.serving.connections import MAX_CONNECTIONS, MIN_CONNECTIONS, Connections, most_connections
 
 MOST = 6
 
@@ -42,6 +42,47 @@ def test_idle_connections_make_room_for_new_ones(few):
         assert idle[0].recv(1) == b""
     for connection in idle:
         connection.close()
+
+
+def test_connections_that_clients_have_closed_are_forgotten(tmp_path, monkeypatch):
+    made: list[Connections] = []
+    monkeypatch.setattr(gate, "Connections", lambda *words: made.append(Connections(*words)) or made[-1])
+    with Serving(loaded(tmp_path)) as server:
+        for _ in range(100):
+            assert ask(server.port, path="/health")[0] == 200
+        [connections] = made
+        kept: dict[object, float] = vars(connections)["_idle"]
+        assert len(kept) <= 2 * connections.open + MIN_CONNECTIONS + 1
+
+
+def test_a_connection_whose_request_comes_with_it_is_not_idle():
+    class Asked(Served):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
+            connections.begin(self)  # as when the request has arrived before the server takes the connection
+
+    class Askers(Server):
+        def __call__(self) -> Served:
+            self.connections.append(Asked())
+            return self.connections[-1]
+
+    async def fill() -> int:
+        server = Askers()
+        with Listening() as taken, socket.create_connection(taken.getsockname()):
+            accepting = asyncio.create_task(connections.accept(server, taken))
+            with socket.create_connection(taken.getsockname()):
+                await asyncio.sleep(0.3)  # six times as long as a new connection is spared
+            accepting.cancel()
+            await asyncio.gather(accepting, return_exceptions=True)
+            for served in server.connections:
+                assert served.transport is not None
+                served.transport.close()
+            await asyncio.sleep(0)
+        return len(server.connections)
+
+    connections = Connections(1, print)
+    assert asyncio.run(fill()) == 1
+    assert connections.dropped == 0
 
 
 def started(port: int, x: np.ndarray) -> socket.socket:
