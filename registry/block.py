@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
 from typing import NamedTuple
 
 from prograd_proto import TensorType
@@ -35,6 +34,11 @@ class Setting(NamedTuple):
 
     number: float
     interval: Interval
+
+
+def streams_from(first: int) -> Iterator[int]:
+    """Return the random streams from `first` on; unlike `itertools.count`, they can be copied with their program."""
+    return iter(range(first, 1 << 31))
 
 
 class Block:
@@ -68,7 +72,7 @@ class Block:
         self.settings: dict[str, Setting] = {}
         self.weak: set[str] = set()  # settings and values computed from them, which adopt the other operand's dtype
         self._locate = locate
-        self._streams = count(1) if streams is None else streams
+        self._streams = streams_from(1) if streams is None else streams
         self._state = state
         self._constants: dict[tuple[str, bytes], Value] = {}
         self._location: int | None = None

@@ -9,7 +9,6 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import wraps
 from inspect import Parameter, signature
-from itertools import count
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, Never, ParamSpec, TypeVar, cast
@@ -58,7 +57,7 @@ from prograd_proto.settings import written
 from prograd_proto.spelling import closest
 from registry import Block, OpError, Value
 from registry.arrays import constant_of, is_array
-from registry.block import Setting
+from registry.block import Setting, streams_from
 from registry.errors import Located
 from registry.value import HasElements
 
@@ -116,7 +115,7 @@ class Program:
         self.locations = Locations()
         self._run_line = ""
         self._opened = Opened()
-        self._streams = count(1)
+        self._streams = streams_from(1)
         self._states = StateTable(self.locations.here, self._streams)
         self.states = self._states.descs
         self._scopes = Scopes()
@@ -872,7 +871,7 @@ class Program:
         self.texts_of_model.update((each.key, each.text) for each in desc.model)
         self.limits.update((each.symbol, each) for each in desc.limits)
         self._bfloat16_order = desc.bfloat16_order
-        self._streams = count(next_stream(desc))
+        self._streams = streams_from(next_stream(desc))
         self._states = StateTable(self.locations.here, self._streams)
         self.states = self._states.descs
         self.states.update((state.name, state) for state in desc.states)

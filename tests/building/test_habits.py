@@ -122,6 +122,17 @@ def test_arrays_on_the_left_of_a_tensor_are_refused_as_on_its_right():
         np.ones((3, 9)) @ x
 
 
+def test_a_copy_of_a_program_is_built_on_by_itself():
+    program = Program("copied", seed=2)
+    hidden = ops.dropout(layers.dense(program.input("x", "float32", ("n", 64)), "hidden", 64), ratio=0.5)
+    copied, hidden_copy = copy.deepcopy((program, hidden))
+    compiled: list[bytes] = []
+    for built, h in ((copied, hidden_copy), (program, hidden)):
+        built.minimize(ops.mean(ops.square(ops.dropout(layers.dense(h, "output", 64), ratio=0.5))), adam(0.1))
+        compiled.append(built.compile(n=32).desc.SerializeToString(deterministic=True))
+    assert compiled[0] == compiled[1]
+
+
 def test_a_value_is_copied_as_before():
     x = network()["x"]
     assert copy.copy(x).name == "x"
