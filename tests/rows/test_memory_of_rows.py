@@ -36,7 +36,7 @@ def test_a_thread_that_reads_rows_is_counted_where_the_process_is():
         pass
 
     owner = Owner()
-    of_process, of_run = MemoryLimit(1 << 30, of_process=True), MemoryLimit(1 << 30)
+    of_process, of_run = MemoryLimit(1 << 40, of_process=True), MemoryLimit(1 << 40)
     before = of_process.most
     for limit in (of_process, of_run):
         limit.take_thread(owner)

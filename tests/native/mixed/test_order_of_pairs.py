@@ -71,8 +71,9 @@ def trained(path: Path, seed: int, engine: str, threads: int = 1, order: str = "
 def test_states_depend_neither_on_instructions_nor_on_threads(tmp_path: Path, seed: int) -> None:
     first, *others = SETS
     wanted = trained(tmp_path, seed, f"native.{first}", 2)
-    for name in others[seed % len(others) :][:1]:
-        assert trained(tmp_path, seed, f"native.{name}") == wanted, name
+    others = others or [first]  # a machine with one set compares threads
+    name = others[seed % len(others)]
+    assert trained(tmp_path, seed, f"native.{name}") == wanted, name
     loss, _ = trained(tmp_path, seed, "reference")
     assert loss == pytest.approx(wanted[0], rel=0.02)
 
