@@ -1,5 +1,6 @@
 """The commands `compiler export`, `compare` and `gradcheck`."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -143,6 +144,29 @@ def test_a_parameter_whose_loss_has_a_kink_everywhere_is_undecided(
     run.save("moved.safetensors")
     assert main(["gradcheck", "gated.pb", "--elements", "3", "--load", "moved.safetensors"]) == 0
     assert last_line(capsys) == "OK parameters=3 elements=9 wrong=0"
+
+
+def test_random_integers_that_are_no_positions_are_told_with_a_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    program = Program("tens", seed=3)
+    code = program.input("code", "int64", ("batch",))
+    table = program.parameter("table", (4, 64))
+    rows = ops.gather(table, code * 10)
+    program.minimize(ops.mean(ops.square(rows)), sgd(0.1))
+    program.outputs(rows=rows)
+    program.compile(batch=32).save("tens.pb")
+    sentence = (
+        r"compiler: op \d+ \(gather from test_model_commands\.py:\d+\): index 10 is out of range: there are 4 places, "
+        r"from 0; the integers of the inputs are random, so give them by --feed NAME=@FILE\n"
+    )
+    for words in (["gradcheck", "tens.pb"], ["compare", "tens.pb", "tens.pb"]):
+        for engine in ("reference", "native"):
+            assert main([*words, "--engine", engine]) == 4
+            assert re.fullmatch(sentence, capsys.readouterr().err)
+    np.save("zeros.npy", np.zeros(32, np.int64))
+    assert main(["gradcheck", "tens.pb", "--feed", "code=@zeros.npy"]) == 0
 
 
 def test_frozen_parameters_are_named(net: str, capsys: pytest.CaptureFixture[str]):

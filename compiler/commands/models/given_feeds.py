@@ -1,13 +1,27 @@
-"""Feeds from files: NAME=@FILE.npy, or all arrays of a safetensors or npz file."""
+"""Feeds from files, NAME=@FILE.npy or all arrays of a safetensors or npz file, and random ones."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from compiler.errors import DataError, UsageError
 from prograd_proto.regular_files import open_regular
+from runtime.errors import OutOfRange
+
+
+@contextmanager
+def random_feeds() -> Generator[None]:
+    """Add to the error of an index that is out of range that a file may give the integers."""
+    try:
+        yield
+    except OutOfRange as error:
+        fault, _, _ = str(error).partition("; ")  # the rest is about a table that is too small for its rows
+        told = f"{fault}; the integers of the inputs are random, so give them by --feed NAME=@FILE"
+        raise OutOfRange(told, error.number, error.op, error.place) from None
 
 
 def given_feeds(words: list[str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from compiler.aligned_text import columns
 from compiler.build.well_formed import well_formed
 from compiler.commands.chosen_entry import chosen_entry, sizes_given
-from compiler.commands.models.given_feeds import given_feeds
+from compiler.commands.models.given_feeds import given_feeds, random_feeds
 from compiler.gradcheck.check import gradcheck as checked
 from compiler.gradcheck.check import not_checked
 from runtime.command_line.results import put_result
@@ -25,10 +25,11 @@ def gradcheck(options: argparse.Namespace) -> int | None:
     run.states.require()
     entry = chosen_entry(options.program, run.program, options.entry)
     sizes = {dim.symbol: dim.size for each in entry.bindings[:1] for dim in each.dims} | sizes_given(options.bind)
-    rows = checked(
-        run, entry=entry.name, sizes=sizes, elements=options.elements, tolerance=options.tolerance,
-        rounding=options.rounding, seed=options.seed, feeds=given_feeds(options.feed), engine=options.engine,
-    )  # fmt: skip
+    with random_feeds():
+        rows = checked(
+            run, entry=entry.name, sizes=sizes, elements=options.elements, tolerance=options.tolerance,
+            rounding=options.rounding, seed=options.seed, feeds=given_feeds(options.feed), engine=options.engine,
+        )  # fmt: skip
     shown = [
         (row.name, str(list(row.shape)), str(row.checked), str(row.kinks), f"{row.difference:.1e}",
          f"{row.rounding:.1e}", "WRONG" if not row.agrees else "agrees" if row.is_decided else "UNDECIDED")
