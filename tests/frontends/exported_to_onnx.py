@@ -65,7 +65,7 @@ class Norms(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.register_buffer("mean", torch.rand(8))
+        self.register_buffer("center", torch.rand(8))
         self.token, self.position = nn.Parameter(torch.randn(1, 1, 8)), nn.Parameter(torch.randn(1, 5, 8))
         self.register_buffer("kept", torch.rand(1, 1, 8))
         self.conv = nn.utils.parametrizations.weight_norm(nn.Conv1d(6, 6, 1))
@@ -75,7 +75,7 @@ class Norms(nn.Module):
         self.scale, self.gamma, self.shift = (nn.Parameter(torch.rand(shape)) for shape in ((), (8,), (1,)))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = torch.cat([self.token.expand(x.shape[0], -1, -1), x - self.mean], 1)
+        x = torch.cat([self.token.expand(x.shape[0], -1, -1), x - self.center], 1)
         x = x + torch.cat([self.position, self.kept], 1)
         x = self.free(self.instance(self.group(self.conv(x))) + x) * self.scale.exp()
         x = self.rms(self.slope(self.plain(x) + x)) * self.gamma + self.shift

@@ -343,3 +343,19 @@ def test_integers_that_wider_ones_carry_wrap_as_their_own(operator: str, dtype: 
     with np.errstate(over="ignore"):
         wanted = {"Add": a + b, "Sub": a - b, "Mul": a * b}[operator]
     np.testing.assert_array_equal(found, wanted.astype(wide))
+
+
+@pytest.mark.parametrize("name", ["mean", "x", "s"])
+def test_a_name_of_two_tensors_is_refused(name: str):
+    """A node that reads the name may mean either; PyTorch's exporter writes such files for buffers."""
+    nodes = [
+        helper.make_node("Sub", ["x", "mean"], ["s"]),
+        helper.make_node("Relu", ["x"], [name]),
+        helper.make_node("Add", ["s", name], ["y"]),
+    ]
+    with pytest.raises(prograd.CompileError) as raised:
+        prograd.from_onnx(model(nodes, {"x": ("batch", 64)}, ["y"], {"mean": drawn(64)}))
+    assert str(raised.value) == (
+        f"the model: a node Relu makes {name!r}, a name that another tensor has already; give one of both another "
+        "name, in the model before its export or in the file"
+    )

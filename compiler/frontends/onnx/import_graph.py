@@ -14,6 +14,7 @@ from compiler.frontends.arranged import Arranged, arranged, ordered, plain, tran
 from compiler.frontends.initial_values import InitialValues
 from compiler.frontends.onnx.known.constants import CARRIED, Constant, Symbols, carried
 from compiler.frontends.onnx.node import MISSING
+from compiler.frontends.onnx.order import names_given
 from compiler.frontends.onnx.reading import Tensors
 from compiler.frontends.onnx.strings import Codes
 from compiler.frontends.onnx.strings import told as told_strings
@@ -120,7 +121,7 @@ class Import:
             self._initialiser(tensor)
         for each in self.fed:
             self._input(each)
-        self.walk.nodes(self.graph.node)
+        self.walk.nodes(self.graph.node, names_given(self.graph))
         if self.problems:
             return {}
         self._notice()

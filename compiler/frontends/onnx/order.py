@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from compiler.errors import CompileError
 from compiler.frontends.onnx.inside import names_read
 
 
-def in_order(nodes: Sequence[Any]) -> list[Any]:
-    """Return nodes in an order in which each comes after those that it needs; nodes of a cycle keep their order."""
-    makers = {name: number for number, node in enumerate(nodes) for name in node.output if name}
+def in_order(nodes: Sequence[Any], path: object, given: Iterable[str] = ()) -> list[Any]:
+    """Return nodes in an order in which each comes after those that it needs; nodes of a cycle keep their order.
+
+    Raises CompileError for a result with the name of another one or of a tensor of `given`: a node that reads the name
+    may mean either.
+    """
+    makers: dict[str, int] = {}
+    known = set(given)
+    for number, node in enumerate(nodes):
+        for name in filter(None, node.output):
+            if name in known:
+                raise CompileError(
+                    f"{path}: a node {node.op_type} makes {name!r}, a name that another tensor has already; give one "
+                    "of both another name, in the model before its export or in the file"
+                )
+            known.add(name)
+            makers[name] = number
     needed = [sorted({makers[name] for name in names_read(node) if name in makers}) for node in nodes]
     if all(not own or own[-1] < number for number, own in enumerate(needed)):
         return list(nodes)
@@ -27,3 +42,8 @@ def in_order(nodes: Sequence[Any]) -> list[Any]:
                 last = todo.pop()
                 order.append(last)
     return [nodes[number] for number in dict.fromkeys(order)]
+
+
+def names_given(graph: Any) -> list[str]:
+    """Return the names of a graph's inputs and initializers."""
+    return [tensor.name for tensor in (*graph.input, *graph.initializer)]

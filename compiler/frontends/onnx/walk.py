@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -21,7 +21,7 @@ from compiler.frontends.onnx.known.computed import computed
 from compiler.frontends.onnx.known.constants import CARRIED, Constant, Store, Symbols, settled
 from compiler.frontends.onnx.node import MISSING, Node
 from compiler.frontends.onnx.old_opsets import is_old, schema_of
-from compiler.frontends.onnx.order import in_order
+from compiler.frontends.onnx.order import in_order, names_given
 from compiler.frontends.onnx.places import line_of
 from compiler.frontends.onnx.reading import Tensors, first_line, package
 from compiler.frontends.onnx.remedies import remedy
@@ -86,9 +86,9 @@ class Walk:
         self.onnx = package()
         self.is_state: Callable[[Arranged], bool] = lambda x: False
 
-    def nodes(self, nodes: Sequence[Any]) -> None:
-        """Append ops for nodes, each behind those that it needs."""
-        for node in in_order(nodes):
+    def nodes(self, nodes: Sequence[Any], given: Iterable[str] = ()) -> None:
+        """Append ops for nodes, each behind those that it needs; `given` are the names of the graph's other tensors."""
+        for node in in_order(nodes, self.tensors.path, given):
             self._node(node)
 
     def graph(self, graph: Any, operands: Sequence[Any]) -> list[Any]:
@@ -99,7 +99,7 @@ class Walk:
             self.define(tensor.name, self._shared(tensor.name, array) if is_weight else self.constant(array))
         for given, value in zip(graph.input, operands, strict=False):
             self.define(given.name, value, self.dtype_of(given.type))
-        self.nodes(graph.node)
+        self.nodes(graph.node, names_given(graph))
         return [self.values.get(result.name, MISSING) for result in graph.output]
 
     def define(self, name: str, value: Any, dtype: str | None = None) -> None:
