@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from importing.quantised.exact_weights import LARGEST
 
 runtime: Any = pytest.importorskip("onnxruntime", reason="needs ONNX Runtime: pip install onnxruntime")
 
@@ -19,7 +20,7 @@ RNG = np.random.default_rng(5)
 MICROSOFT = "com.microsoft"
 SCALES = {"as": np.float32(0.02), "az": np.uint8(120), "bs": np.float32(0.03), "bz": np.uint8(130)}
 SCALES |= {"ys": np.float32(0.0417), "yz": np.uint8(110), "ps": np.float32(1 / 256), "pz": np.uint8(0)}
-W_INT = RNG.integers(-127, 128, (64, 16)).astype(np.int8)
+W_INT = RNG.integers(-LARGEST, LARGEST + 1, (64, 16)).astype(np.int8)
 W = {"w_quantized": W_INT, "ws": np.float32(0.01), "wz": np.int8(0), "bias": RNG.standard_normal(16).astype(np.float32)}
 W |= {"ib": RNG.integers(-500, 500, 16).astype(np.int32)}
 

@@ -13,7 +13,7 @@ from fuzz.torch_ops.arrays import taken
 from fuzz.torch_ops.layers import gradient
 from fuzz.torch_ops.table import TORCH, spelled
 
-torch.backends.mkldnn.enabled = False  # its convolutions of float32 with dilation read what nobody wrote
+torch.backends.mkldnn.set_flags(False)  # its convolutions of float32 with dilation read what nobody wrote
 
 CONV = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
 TRANSPOSED = {1: F.conv_transpose1d, 2: F.conv_transpose2d, 3: F.conv_transpose3d}

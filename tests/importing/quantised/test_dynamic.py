@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from importing.quantised.exact_weights import LARGEST
 from importing.test_from_onnx import drawn, model, predicted
 from oracles import integers
 from subjects.commands import told
@@ -44,7 +45,11 @@ def product(x: Array, w: Array, scales: Array, zero: Array) -> Array:
 
 def of_product(operator: str, per_column: bool, signed: bool, biased: bool) -> tuple[Any, dict[str, Any]]:
     numbers = np.random.default_rng(5)
-    w = numbers.integers(-127, 128, (64, 24)).astype("i1") if signed else numbers.integers(0, 256, (64, 24), "u1")
+    w = (
+        numbers.integers(-LARGEST, LARGEST + 1, (64, 24)).astype("i1")
+        if signed
+        else numbers.integers(0, 256, (64, 24), "u1")
+    )
     scales = numbers.uniform(0.005, 0.02, 24 if per_column else ()).astype("f4")
     zero = np.zeros(scales.shape, "i1") if signed else np.full(scales.shape, 130, "u1")
     values = {"w": w, "ws": scales, "wz": zero, "b": numbers.normal(size=24).astype("f4")}
@@ -125,7 +130,7 @@ def of_layer(
     shape = (count, 4 * HIDDEN) if per_column else (count,)
     values: dict[str, Any] = {}
     for name, wide in (("w", WIDE), ("r", HIDDEN)):
-        matrix = numbers.integers(-127, 128, (count, wide, 4 * HIDDEN))
+        matrix = numbers.integers(-LARGEST, LARGEST + 1, (count, wide, 4 * HIDDEN))
         values[name] = matrix.astype("i1") if signed else (matrix + 128).astype("u1")
         values[f"{name}s"] = numbers.uniform(0.002, 0.005, shape).astype("f4")
         values[f"{name}z"] = np.zeros(shape, "i1") if signed else np.full(shape, 128, "u1")
