@@ -116,7 +116,8 @@ def from_torch(
     predictions = _predictions(imported, made, results, predicted)
     if predictions:
         program.outputs(**predictions)
-    _append_training(program, imported, results, owner, loss_of(loss, is_inside), optimizer, scheduler)
+    names = dict(zip(made, results, strict=True))
+    _append_training(program, imported, results, names, owner, loss_of(loss, is_inside), optimizer, scheduler)
     return program
 
 
@@ -153,17 +154,21 @@ def _append_training(
     program: Program,
     imported: Import,
     results: Mapping[str, Value],
+    names: Mapping[str, str],
     module: Any,
     loss: Any,
     optimizer: Any,
     scheduler: Any,
 ) -> None:
+    """Append the training by a loss: one that is appended, or a result; `names` has its name here by the module's."""
     scalars = [name for name, value in results.items() if _is_number(value)]
     if scheduler is not None and optimizer is None:
         raise CompileError("from_torch: scheduler= changes the rate of optimizer=; give both")
     number: Value | None = results[scalars[0]] if len(scalars) == 1 else None
     if isinstance(loss, str):
-        number = results[next(name for name in reversed(list(results)) if name.rstrip("_") == loss)]
+        if loss not in names:
+            raise CompileError(f"from_torch: loss={loss!r} names no result of the module; it has {', '.join(names)}")
+        number = results[names[loss]]
     elif loss is not None:
         first = next(iter(results))
         number = append_loss(program, loss, imported.tensors[first], imported.buffer)

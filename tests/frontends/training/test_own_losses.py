@@ -105,3 +105,34 @@ def test_what_is_no_loss_is_refused(loss: Any, sentence: str):
         from_torch(module, {"input": X, "target": SHARES}, loss=loss, optimizer=torch.optim.SGD(module.parameters()))
     assert str(caught.value) == sentence
     assert "forward" not in vars(module)
+
+
+class Losses(Net):
+    """Two results whose names differ by a character that a program appends to a name that it has already."""
+
+    def forward(self, loss: Any) -> Any:  # an input with the name of a result
+        made = super().forward(loss).square().mean()
+        return {"loss": made, "loss_": 100 * made}
+
+
+@pytest.mark.parametrize("engine", ["reference", "native"])
+@pytest.mark.parametrize(("name", "factor"), [("loss", 1), ("loss_", 100)])
+def test_the_result_of_a_name_is_minimized(name: str, factor: int, engine: Any):
+    net = Losses()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    program = from_torch(net, {"loss": X}, batch="batch", loss=name, optimizer=optimizer)
+    run = Run(program.compile(batch=32), engine=engine)
+    found = run.step({"loss": X.numpy()})["loss"]
+    wanted = net(X)[name]
+    wanted.backward()
+    optimizer.step()
+    assert float(found) == pytest.approx(float(wanted.detach()), rel=1e-5)
+    for key, parameter in net.named_parameters():
+        np.testing.assert_allclose(run.state[key], parameter.detach().numpy().T, rtol=1e-4, atol=1e-6)
+
+
+def test_a_name_of_no_result_is_no_loss():
+    net = Losses()
+    with pytest.raises(CompileError) as raised:
+        from_torch(net, {"loss": X}, loss="los", optimizer=torch.optim.SGD(net.parameters(), lr=0.01))
+    assert str(raised.value) == "from_torch: loss='los' names no result of the module; it has loss, loss_"
