@@ -72,7 +72,6 @@ class Row:
             of the parameter; of all parameters, if its own is rounding alone.
         rounding: the same of the gradient of the program as it is and of the one in float64.
         agrees: True if both are within the tolerances.
-        is_decided: True unless there are elements, and the loss has a kink at each that was tried.
     """
 
     name: str
@@ -82,7 +81,13 @@ class Row:
     difference: float
     rounding: float
     agrees: bool
-    is_decided: bool
+
+    @property
+    def verdict(self) -> str:
+        """Either "agrees", "WRONG", or "UNDECIDED" where the loss has a kink at every element that was tried."""
+        if not self.agrees:
+            return "WRONG"
+        return "UNDECIDED" if self.kinks and not self.checked else "agrees"
 
 
 def gradcheck(
@@ -125,13 +130,13 @@ def gradcheck(
         sizes, run, names[: len({c.loss for c in checked})], "reference",
     )  # fmt: skip
     itself = _Step(narrow, sizes, run, names, engine)
-    analytic, rounded = exact(given), itself(given)
+    analytic, rounded, here = exact(given), itself(given), losses(given)
     rng = np.random.default_rng((seed, 1))
     scales = _scales([analytic[each.gradient] for each in checked])
     return [
         _row(
-            each, losses, given, analytic[each.gradient], rounded[each.gradient], scale, elements, tolerance, rounding,
-            rng,
+            each, losses, given, float(here[each.loss]), analytic[each.gradient], rounded[each.gradient], scale,
+            elements, tolerance, rounding, rng,
         )
         for each, scale in zip(checked, scales, strict=True)
     ]  # fmt: skip
@@ -171,14 +176,14 @@ class _Step:
 
 
 def _row(
-    checked: Checked, step: _Step, feeds: Mapping[str, Any], analytic: Any, rounded: Any, scale: float,
+    checked: Checked, step: _Step, feeds: Mapping[str, Any], here: float, analytic: Any, rounded: Any, scale: float,
     elements: int, tolerance: float, rounding: float, rng: Any,
 ) -> Row:  # fmt: skip
     size = analytic.size
     chosen: Any = rng.choice(size, min(elements, size), replace=False) if size else []
     worst, kinks = 0.0, 0
     for place in chosen:
-        numeric = _numeric(checked, step, feeds, int(place), tolerance * scale)
+        numeric = _numeric(checked, step, feeds, here, int(place), tolerance * scale)
         if numeric is None:
             kinks += 1
         else:
@@ -186,12 +191,13 @@ def _row(
     apart = float(np.max(np.abs(rounded.astype(np.float64) - analytic), initial=0.0)) / scale
     finite = bool(np.all(np.isfinite(analytic)) and np.all(np.isfinite(rounded)))
     agrees = finite and worst <= tolerance and apart <= rounding
-    compared = len(chosen) - kinks
-    return Row(checked.state, analytic.shape, compared, kinks, worst, apart, agrees, compared > 0 or kinks == 0)
+    return Row(checked.state, analytic.shape, len(chosen) - kinks, kinks, worst, apart, agrees)
 
 
-def _numeric(checked: Checked, step: _Step, feeds: Mapping[str, Any], place: int, close: float) -> float | None:
-    """Return the numeric derivative by an element; None if the loss has a kink at every distance."""
+def _numeric(
+    checked: Checked, step: _Step, feeds: Mapping[str, Any], here: float, place: int, close: float
+) -> float | None:
+    """Return the numeric derivative by an element; None if the loss, which is `here` at it, has a kink everywhere."""
     before = step.before[checked.state].astype(np.float64)
     unit = max(abs(float(before.reshape(-1)[place])), 0.1)
 
@@ -200,7 +206,6 @@ def _numeric(checked: Checked, step: _Step, feeds: Mapping[str, Any], place: int
         array.reshape(-1)[place] += distance
         return float(step(feeds, **{checked.state: array})[checked.loss])
 
-    here = loss(0.0)
     last: float | None = None
     for size in STEPS:
         h = size * unit

@@ -32,20 +32,20 @@ def gradcheck(options: argparse.Namespace) -> int | None:
         )  # fmt: skip
     shown = [
         (row.name, str(list(row.shape)), str(row.checked), str(row.kinks), f"{row.difference:.1e}",
-         f"{row.rounding:.1e}", "WRONG" if not row.agrees else "agrees" if row.is_decided else "UNDECIDED")
+         f"{row.rounding:.1e}", row.verdict)
         for row in rows
     ]  # fmt: skip
     heads = ("parameter", "shape", "checked", "kinks", "numeric", "rounding", "verdict")
     put("\n".join(columns(heads, shown, right=("checked", "kinks", "numeric", "rounding"))))
     for sentence in not_checked(run.program, entry.name):
         put(sentence)
-    undecided = [row.name for row in rows if row.agrees and not row.is_decided]
+    undecided = [row.name for row in rows if row.verdict == "UNDECIDED"]
     if undecided:
         put(
             f"undecided, as the loss has a kink at every element that was tried: {', '.join(undecided)}; try more by "
             "--elements, or other values by --seed or --load"
         )
-    wrong = [row.name for row in rows if not row.agrees]
+    wrong = [row.name for row in rows if row.verdict == "WRONG"]
     counts = [("parameters", str(len(rows))), ("elements", str(sum(row.checked for row in rows)))]
     word = "WRONG" if wrong else "UNDECIDED" if undecided else "OK"
     put_result(options, word, [*counts, ("wrong", str(len(wrong)))])

@@ -16,15 +16,14 @@ def in_order(nodes: Sequence[Any], path: object, given: Iterable[str] = ()) -> l
     may mean either.
     """
     makers: dict[str, int] = {}
-    known = set(given)
+    others = set(given)
     for number, node in enumerate(nodes):
         for name in filter(None, node.output):
-            if name in known:
+            if name in makers or name in others:
                 raise CompileError(
                     f"{path}: a node {node.op_type} makes {name!r}, a name that another tensor has already; give one "
                     "of both another name, in the model before its export or in the file"
                 )
-            known.add(name)
             makers[name] = number
     needed = [sorted({makers[name] for name in names_read(node) if name in makers}) for node in nodes]
     if all(not own or own[-1] < number for number, own in enumerate(needed)):

@@ -113,10 +113,10 @@ def from_torch(
     _require_complete(problems)
     results = imported.named(made)
     program.outputs_of_module = list(results)
-    predictions = _predictions(imported, made, results, predicted)
+    names = dict(zip(made, results, strict=True))
+    predictions = _predictions(imported, made, results, names, predicted)
     if predictions:
         program.outputs(**predictions)
-    names = dict(zip(made, results, strict=True))
     _append_training(program, imported, results, names, owner, loss_of(loss, is_inside), optimizer, scheduler)
     return program
 
@@ -132,10 +132,16 @@ def _limit(program: Program, limits: Mapping[str, Limits]) -> None:
 
 
 def _predictions(
-    imported: Import, made: Mapping[str, Arranged], results: Mapping[str, Value], predicted: Mapping[str, Arranged]
+    imported: Import,
+    made: Mapping[str, Arranged],
+    results: Mapping[str, Value],
+    names: Mapping[str, str],
+    predicted: Mapping[str, Arranged],
 ) -> dict[str, Value]:
-    """Return the results of predictions by name: those of evaluation, without losses that training has too."""
-    names = dict(zip(made, results, strict=True))
+    """Return the results of predictions by name: those of evaluation, without losses that training has too.
+
+    `names` has the names of `results` by those of the module.
+    """
     found: dict[str, Value] = {}
     for name, x in predicted.items():
         if made.get(name) is not x:
@@ -160,7 +166,7 @@ def _append_training(
     optimizer: Any,
     scheduler: Any,
 ) -> None:
-    """Append the training by a loss: one that is appended, or a result; `names` has its name here by the module's."""
+    """Append the training by a loss: one that is appended, or a result; `names` is that of `_predictions`."""
     scalars = [name for name, value in results.items() if _is_number(value)]
     if scheduler is not None and optimizer is None:
         raise CompileError("from_torch: scheduler= changes the rate of optimizer=; give both")
