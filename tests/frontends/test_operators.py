@@ -125,6 +125,12 @@ SHAPES: dict[str, Function] = {
     )[0],
     "fill_diagonal_": lambda x: x + x.mean(0).fill_diagonal_(0.5) * x.mean(0),
     "diagonal": lambda x: x.diagonal(0, 1, 2),
+    "writes to diagonals": lambda x: sum(
+        (y := x * 2, y.diagonal(offset, *axes).mul_(3), y)[-1]
+        + x.diagonal_scatter(x.diagonal(offset, *axes).sin(), offset, *axes)
+        for axes in ((1, 2), (-1, -2))
+        for offset in (-2, 0, 1)
+    ),
     "meshgrid": lambda x: sum(
         g * x.sum() for g in torch.meshgrid(torch.arange(2.0).double(), torch.arange(3.0).double(), indexing="ij")
     ),
@@ -142,6 +148,9 @@ REDUCTIONS: dict[str, Function] = {
     "spreads": lambda x: x.var(1) + x.std(1, unbiased=False) + x.var(1, correction=0) + torch.var_mean(x, 1)[1],
     "norms": lambda x: (
         x.norm(dim=1) + torch.linalg.vector_norm(x, dim=1) + x.logsumexp(1) + F.normalize(x, dim=1).sum(1)
+    ),
+    "distances of tensors": lambda x: (
+        x.mean(1) * (torch.dist(x, x[:, :1].cos()) + torch.dist(x, x.sin(), p=1) + torch.dist(x, x))
     ),
     "numbers of sizes": lambda x: (
         x.sum(0) / (x.shape[0] - 1) + x * (2 * x.shape[0] + 1) + torch.ones(4, 6) / (x.shape[0] + 2)

@@ -1,10 +1,13 @@
 """Modules as users write them compute and train as in PyTorch, in float64 on both engines."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 import prograd
+from compiler.errors import CompileError
 from frontends.agreement import agreement
 from frontends.written import WRITTEN
 
@@ -51,14 +54,34 @@ def test_a_loss_inside_the_module_is_minimized_and_prediction_needs_no_labels():
         optimizer.step()
 
 
-def test_a_result_that_is_named_like_an_input_gets_another_name():
+def test_a_result_that_is_named_like_an_input_gets_another_name(caplog: pytest.LogCaptureFixture):
     class Same(nn.Module):
         def forward(self, image: Tensor) -> dict[str, Tensor]:
-            return {"image": image * 2}
+            return {"image": image * 2} if self.training else {"image": image * 2, "in image": image + 1}
 
     program = prograd.from_torch(Same(), {"image": torch.ones(2, 3)})
     assert program.outputs_of_module == ["image_"]
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+        "from_torch: the module's result 'image' is 'image_' in the program, where 'image' is another tensor"
+    ]
     assert prograd.Run(program.compile()).predict({"image": [[1, 2, 3]] * 2})["image_"].tolist() == [[2, 4, 6]] * 2
+
+
+def test_two_results_or_inputs_of_one_name_are_refused():
+    class Nested(nn.Module):
+        def forward(self, x: dict[str, Tensor], x_a: Tensor) -> dict[str, Any]:
+            return {"sums": {"last": x["a"].sum(-1)}, "sums_last": x_a.sum(-1)}
+
+    class Results(nn.Module):
+        def forward(self, x: Tensor) -> dict[str, Any]:
+            return {"sums": {"last": x.sum(-1)}, "sums_last": x.sum(0)}
+
+    x = torch.ones(32, 64)
+    with pytest.raises(CompileError, match=r"^from_torch: two inputs are named 'x_a'; name one of them otherwise$"):
+        prograd.from_torch(Nested(), {"x": {"a": x}, "x_a": x})
+    told = r"^from_torch: two results of the module are named 'sums_last'; name one of them otherwise$"
+    with pytest.raises(CompileError, match=told):
+        prograd.from_torch(Results(), {"x": x})
 
 
 def test_rows_of_the_batch_are_read_from_both_ends():

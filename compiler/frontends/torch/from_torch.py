@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ from compiler.frontends.torch.checks.guards import Limits
 from compiler.frontends.torch.checks.hooks import require_no_step_hooks
 from compiler.frontends.torch.checks.signature import unread_counters
 from compiler.frontends.torch.export import decomposed, exported
-from compiler.frontends.torch.import_module import Import, Layout
+from compiler.frontends.torch.import_module import Import, Layout, plain
 from compiler.frontends.torch.messages import first_line
 from compiler.frontends.torch.modes import paired, unlike
 from compiler.frontends.torch.states import aliases
@@ -25,6 +26,8 @@ from compiler.frontends.torch.training.optimizers import minimize_by
 from compiler.frontends.torch.training.own_losses import inside, loss_of, with_loss
 from prograd_proto.wording import install_hint
 from registry import Value
+
+_log = logging.getLogger(__name__)
 
 Symbols = Mapping[str, Mapping[int, str]]
 """By input and axis, the symbol of an extent."""
@@ -115,6 +118,7 @@ def from_torch(
     program.outputs_of_module = list(results)
     names = dict(zip(made, results, strict=True))
     predictions = _predictions(imported, made, results, names, predicted)
+    _tell_of_names(names)
     if predictions:
         program.outputs(**predictions)
     _append_training(program, imported, results, names, owner, loss_of(loss, is_inside), optimizer, scheduler)
@@ -135,21 +139,29 @@ def _predictions(
     imported: Import,
     made: Mapping[str, Arranged],
     results: Mapping[str, Value],
-    names: Mapping[str, str],
+    names: dict[str, str],
     predicted: Mapping[str, Arranged],
 ) -> dict[str, Value]:
     """Return the results of predictions by name: those of evaluation, without losses that training has too.
 
-    `names` has the names of `results` by those of the module.
+    `names` has the names of `results` by those of the module; those that evaluation alone has are added.
     """
     found: dict[str, Value] = {}
     for name, x in predicted.items():
         if made.get(name) is not x:
             [(free, value)] = imported.named({name: x}).items()
-            found[names.get(name, free)] = value
+            found[names.setdefault(name, free)] = value
         elif not _is_number(results[names[name]]):
             found[names[name]] = results[names[name]]
     return found
+
+
+def _tell_of_names(names: Mapping[str, str]) -> None:
+    """Log a warning for each result whose name is another tensor's, so that the program has it under another one."""
+    for name, own in names.items():
+        if own != plain(name):
+            text = "from_torch: the module's result %r is %r in the program, where %r is another tensor"
+            _log.warning(text, name, own, plain(name))
 
 
 def _is_number(value: Value) -> bool:
@@ -222,7 +234,10 @@ def _leaves(torch: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     for name, tree in inputs.items():
         for path, leaf in torch.utils._pytree.tree_flatten_with_path(tree)[0]:
             parts = [str(getattr(part, "key", getattr(part, "idx", getattr(part, "name", part)))) for part in path]
-            made["_".join([name, *parts])] = leaf
+            whole = "_".join([name, *parts])
+            if whole in made:
+                raise CompileError(f"from_torch: two inputs are named {whole!r}; name one of them otherwise")
+            made[whole] = leaf
     return made
 
 

@@ -258,7 +258,7 @@ class Import:
         }
 
     def named(self, results: Mapping[str, Arranged]) -> dict[str, Value]:
-        """Return results as outputs of the program, which are tensors of those names."""
+        """Return results as outputs of the program, which are tensors of those names, or of names that are free."""
         made: dict[str, Value] = {}
         for name, tensor in results.items():
             name = self._free(name)
@@ -269,10 +269,15 @@ class Import:
         return made
 
     def _free(self, name: str) -> str:
-        name = re.sub(r"\W", "_", name)
+        name = plain(name)
         while name in self.program.block.types or name in self.program.states:
             name += "_"
         return name
+
+
+def plain(name: str) -> str:
+    """Return the name of a result as the program writes it."""
+    return re.sub(r"\W", "_", name)
 
 
 def _names(spec: Any, count: int) -> list[str]:
@@ -285,4 +290,8 @@ def _names(spec: Any, count: int) -> list[str]:
     ]
     if count == 1 and not keys[0]:
         return ["output"]
-    return [f"output{key}" if key[:1].isdigit() else key for key in keys]
+    names = [f"output{key}" if key[:1].isdigit() else key for key in keys]
+    for name in names:
+        if names.count(name) > 1:
+            raise CompileError(f"from_torch: two results of the module are named {name!r}; name one of them otherwise")
+    return names

@@ -249,7 +249,7 @@ LINEAR: Final = {
     "split_with_sizes", "chunk", "tensor_split", "unsafe_chunk", "unbind", "cat", "concat", "stack", "roll", "flip",
     "repeat", "repeat_interleave", "tril", "triu", "diagonal", "unfold", "clone", "alias", "contiguous", "detach",
     "detach_", "lift_fresh_copy", "neg", "sum", "mean", "cumsum", "index", "index_select", "gather", "slice_scatter",
-    "select_scatter", "copy", "index_put", "diff", "zeros_like", "new_zeros", "empty_like",
+    "select_scatter", "diagonal_scatter", "copy", "index_put", "diff", "zeros_like", "new_zeros", "empty_like",
     "pad", "constant_pad_nd",
 }  # fmt: skip
 """Names of operators that are applied to both parts."""

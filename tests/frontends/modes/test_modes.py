@@ -63,6 +63,32 @@ class Noise(Logits):
         return mean + torch.randn_like(mean) * deviation.exp() if self.training else mean
 
 
+class Normals(nn.Module):
+    """Normal numbers around tensors, numbers, or both, with a scale."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, x: Any) -> Any:
+        around = torch.normal(x, self.scale.abs()), torch.normal(x, 0.5), torch.normal(3.0, 1 + x * 0)
+        return torch.stack(around) * self.scale
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_normal_numbers_around_tensors_have_their_moments_and_no_gradient(engine: str):
+    module, x = Normals(), torch.arange(32.0)[:, None].expand(32, 256).contiguous()
+    program = from_torch(module, {"x": x}, batch="n")
+    [(_, gradient)] = program.minimize(ops.mean(program["output"]), sgd(0.0))
+    program.fetch("drawn", program["output"])
+    program.fetch("gradient", gradient)
+    found = Run(program.compile(n=32), engine=engine).step({"x": x.numpy()})
+    drawn = np.asarray(found["drawn"]) / 2
+    np.testing.assert_allclose(drawn.mean(2), [np.arange(32), np.arange(32), [3.0] * 32], atol=0.6)
+    np.testing.assert_allclose((drawn - drawn.mean(2, keepdims=True)).std((1, 2)), [2, 0.5, 1], rtol=0.05)
+    np.testing.assert_allclose(found["gradient"], drawn.mean(), rtol=1e-5)
+
+
 class Labels(Logits):
     """Logits in training, and labels, which have another type, in evaluation."""
 

@@ -205,6 +205,7 @@ OPERATORS: Final[dict[str, Mapping]] = {
     ),
     "aten.instance_norm.default": _instance_norm,
     "aten.linalg_vector_norm.default": _vector_norm,
+    "aten.dist.default": lambda call, x, y, p=2.0: _vector_norm(call, pointwise(ops.sub, x, y), p),
     "aten.norm.ScalarOpt_dim": _vector_norm,
     "aten.norm.Scalar": _vector_norm,
     "aten.pairwise_distance.default": _pair_distance,

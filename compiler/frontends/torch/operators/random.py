@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from compiler.errors import CompileError
@@ -52,6 +53,14 @@ def _normal(call: Call, *operands: Any, **more: Any) -> Arranged:
 
 def _normal_around(call: Call, x: Any, mean: float = 0.0, deviation: float = 1.0, **more: Any) -> Arranged:
     return pointwise(lambda v: v * deviation + mean, _normal(call))
+
+
+def _normal_of(call: Call, mean: Any, deviation: Any, **more: Any) -> Arranged:
+    """Return normal numbers around means, with deviations, either or both of tensors, which get no gradient."""
+    given = [x for x in (mean, deviation) if isinstance(x, Arranged)]
+    fixed = iter([replace(x, value=ops.stop_gradient(x.value)) for x in given])
+    mean, deviation = (next(fixed) if isinstance(x, Arranged) else x for x in (mean, deviation))
+    return pointwise(ops.add, pointwise(ops.mul, _normal(call), deviation), mean)
 
 
 def _integers(call: Call, low: int, high: int) -> Arranged:
@@ -110,4 +119,7 @@ OPERATORS: Final[dict[str, Mapping]] = {
     "aten.exponential.default": _exponential,
     "aten.normal.float_float": lambda call, mean, deviation, size, **more: _normal_around(call, None, mean, deviation),
     "aten.normal_functional.default": _normal_around,
+    "aten.normal.Tensor_Tensor": _normal_of,
+    "aten.normal.Tensor_float": lambda call, mean, deviation=1.0, **more: _normal_of(call, mean, deviation),
+    "aten.normal.float_Tensor": _normal_of,
 }

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any, Final
 
 from compiler.errors import CompileError
-from compiler.frontends.arranged import Arranged, arranged, expanded, pointwise, single, unsqueezed, viewed
+from compiler.frontends.arranged import (
+    Arranged,
+    arranged,
+    expanded,
+    permuted,
+    plain,
+    pointwise,
+    single,
+    unsqueezed,
+    viewed,
+)
 from compiler.frontends.extents import ONE, Extent
 from compiler.frontends.pieces import constants, number_of, sliced
 from compiler.frontends.pieces import positions as positions_of
@@ -71,6 +81,21 @@ def _select_scatter(call: Call, x: Arranged, y: Arranged, dim: int, index: int) 
     return _slice_scatter(call, x, unsqueezed(y, axis), axis, at, at + 1)
 
 
+def _diagonal_scatter(call: Call, x: Arranged, y: Arranged, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Arranged:
+    """Return x with the elements of y on a diagonal: the one in column j of axis dim2 is y's at j - max(offset, 0)."""
+    rows, columns = axis_of(dim1, x.rank), axis_of(dim2, x.rank)
+    order = [i for i in range(x.rank) if i not in (rows, columns)] + [rows, columns]
+    height, width, first = x.shape[rows].known(), x.shape[columns].known(), max(offset, 0)
+    values = plain(y)
+    before = (*[0] * (y.rank - 1), first)
+    after = (*[0] * (y.rank - 1), width - first - y.shape[-1].known())
+    placed = unsqueezed(arranged(ops.pad(values, before=before, after=after)), y.rank - 1)
+    on = ops.eye.on(call.block)(shape=(height, width), offset=offset, dtype="bool")
+    moved = permuted(x, order)
+    wide = expanded(arranged(on), moved.shape), *promoted((expanded(placed, moved.shape), moved), x.dtype)
+    return permuted(pointwise(ops.where, *wide), [order.index(i) for i in range(x.rank)])
+
+
 def _copy_into(call: Call, x: Arranged, y: Arranged, *rest: Any) -> Arranged:
     [made] = promoted((y,), x.dtype)
     assert isinstance(made, Arranged)
@@ -80,5 +105,6 @@ def _copy_into(call: Call, x: Arranged, y: Arranged, *rest: Any) -> Arranged:
 OPERATORS: Final[dict[str, Mapping]] = {
     "aten.slice_scatter.default": _slice_scatter,
     "aten.select_scatter.default": _select_scatter,
+    "aten.diagonal_scatter.default": _diagonal_scatter,
     "aten.copy.default": _copy_into,
 }
