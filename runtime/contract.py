@@ -139,7 +139,7 @@ def declare(name: str, rule: Types | None = None, *, namespace: str = "", **fact
 
 
 def require_known(what: str, function: Callable[..., object] | None, names: Collection[str]) -> None:
-    """Raise ProgramError if a function has a parameter that is none of these names."""
+    """Raise ProgramError if a function has a parameter with another name than these."""
     asked = sorted(set(parameters(function)) - set(names)) if function else []
     require(not asked, f"{what} may depend on {sorted(names)}, not on {asked}")
 
@@ -147,7 +147,7 @@ def require_known(what: str, function: Callable[..., object] | None, names: Coll
 def by_name(
     contract: Contract, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType] | None
 ) -> dict[str, Any]:
-    """Return the types of an op as functions of its types name them: its inputs, and `out` if its outputs are given.
+    """Return the types of an op by the names of a rule's parameters: its inputs, and `out` for given outputs.
 
     A variadic input and several outputs are tuples; an absent input is None.
     """

@@ -37,7 +37,7 @@ def _require_apart(block: Block, op: pb.OpDesc, rows: set[str]) -> None:
     if all(type.rank == made.rank for type in types) or not any(_twice(symbol, made) for symbol in rows):
         return
     if any(_twice(symbol, type) for symbol in rows for type in types):
-        return  # an operand that says so itself
+        return  # an operand has pairs of rows already, so they are meant
     line = block.location_text(op.location)
     shown = ", ".join(f"{type}" for type in types)
     raise OpError(

@@ -38,7 +38,7 @@ def mixed(dtype: str, *, keep: Sequence[str] = (), lower: Sequence[str] = (), or
             memory, although it is a sum with a float32 tensor, such as the residual stream of a transformer.
         order: the order in which products add, on every machine: "tiles" is that of Intel's AMX, and the default;
             "pairs" is that of `vdpbf16ps`. AMD since Zen 4 trains faster with "pairs", and Intel with AMX much faster
-            with "tiles". The last bits of results differ, so one network has another hash by each.
+            with "tiles". The two give results other last bits, and so the network another hash.
 
     Raises:
         CompileError: `keep` or `lower` is text, a pattern has a comma or is empty, or `order` is neither of the two.

@@ -128,7 +128,7 @@ def _require_scores(given: Mapping[str, Any], read: Sequence[Sequence[str]], fil
 
 
 def _seen(read: Architecture, made: Architecture) -> list[int]:
-    """Return the windows of layers; one as long as all positions is none, unless it gives a layer other rotations."""
+    """Return the windows of layers; 0 for one of all positions, unless it tells that a layer rotates otherwise."""
     turned = made.local_rotary and (made.rotary_factors or made.local_rotary != made.rotary)
     longest = made.positions if turned else 0
     return [window if window < made.positions else longest for window in read.windows]

@@ -67,7 +67,7 @@ def codes_of(name: str, array: Any, found: Range, *, is_turned: bool = False) ->
 
 
 def scale_and_zero(name: str, found: Range) -> tuple[Any, int]:
-    """Return the scale and the zero point of a range; raise OpError for one that has none."""
+    """Return the scale and the zero point of a range; raise OpError if it is not finite or holds 0 alone."""
     if not np.isfinite(found).all():
         raise OpError(
             f"quantize: the operand that {name} multiplies has NaN or infinities in these rows; keep={name!r} leaves "

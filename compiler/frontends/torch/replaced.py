@@ -80,7 +80,7 @@ def _least_squares(
 def _is_said_to_be_causal(
     function: Callable[..., Any], mask: Any, is_causal: bool | None = None, size: int | None = None
 ) -> bool:
-    """Return what the caller says; PyTorch looks at the elements of a mask, which is then used as it is."""
+    """Return `is_causal` as it was given. PyTorch would look at the elements of `mask`, which is used anyway."""
     return bool(is_causal)
 
 

@@ -41,7 +41,7 @@ def fields_of(ids: Field, answers: Sequence[Answer], arrays: Mapping[str, Array]
 
 
 def _elements(answer: Answer, array: Array) -> Iterator[Field]:
-    """Yield the elements of a fetch: one for each class, or by index; none if the label's values are all it has."""
+    """Yield the elements of a fetch: one for each class, or by index; nothing if it has only values of the label."""
     shares = answer.shares(array)
     if shares is not None and answer.column is not None:
         for at, value in enumerate(answer.column.values):

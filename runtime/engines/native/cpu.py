@@ -36,7 +36,7 @@ def this_machine(instructions: str = "") -> Target:
 def target_of(instructions: str = "") -> Target:
     """Return the target of these instructions on this machine, or with ordinary caches if it lacks them.
 
-    Raises Unavailable if none are named and this machine has none.
+    Raises Unavailable if none are named, and this machine has none that code is made for.
     """
     if instructions and instructions not in instruction_sets():
         return target(instructions)

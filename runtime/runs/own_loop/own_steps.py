@@ -177,7 +177,7 @@ class OwnSteps:
 
 
 def _fit(ready: _Ready, arrays: Sequence[Any]) -> bool:
-    """Return True if arrays are of the shapes of a step; their dtypes are seen to as they are copied."""
+    """Return True if arrays have the shapes of a step; `_filled` compares their dtypes when it copies them."""
     return len(arrays) == len(ready.feeds) and all(
         type(value) is np.ndarray and value.shape in (feed.shape, row.shape)
         for value, feed, row in zip(arrays, ready.feeds, ready.rows, strict=True)

@@ -109,7 +109,7 @@ def fold_rows(
 ) -> tuple[Rows, Rows]:
     """Return the rows to train on, and those of a fold to evaluate on; see `TrainingOptions.fold`.
 
-    Raises UsageError for a fold that is none, or of rows of a source, DataError for more folds than rows.
+    Raises UsageError if `fold` is not such a pair or the rows come from a source, DataError for more folds than rows.
     """
     pair = cast(tuple[object, ...], fold) if isinstance(fold, tuple | list) else ()
     if len(pair) != 2 or not all(type(number) is int for number in pair):

@@ -31,7 +31,7 @@ class NamedRows(NamedTuple):
 def named_rows(session: Session, entry: str, given: str | os.PathLike[str]) -> NamedRows:
     """Return the rows of a file, a folder of images, or a split, for an entry.
 
-    Raises UsageError for a name that is none of these, DataError for rows that cannot be read or encoded.
+    Raises UsageError if the name is neither file, folder nor split, DataError for rows that cannot be read or encoded.
     """
     name, path = os.fspath(given), Path(given)
     if any(split.name == name for split in session.program.data.splits) and not path.exists():

@@ -60,7 +60,7 @@ def ctc_gradient(
     out: Array,
     scratch: list[Array],
 ) -> None:
-    """Compute the gradient from probabilities of states: of paths up to a step times of paths from it on."""
+    """Compute the gradient from the probability of each state: of the paths to it times of those from it on."""
     *scratch, fronts = scratch
     lattice = new_lattice(logarithms, labels, input_lengths, label_lengths, blank, scratch)
     for t, front in forward(logarithms, lattice):
