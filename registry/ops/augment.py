@@ -205,7 +205,7 @@ def _luma(x: Value, channels: int) -> Value:
 
 
 def _offset(x: Value, count: int, *, low: int = 0, rank: int = 3) -> Value:
-    """Return one of `count` integers from `low` on for each row, of that rank."""
+    """Return a random integer in [low, low + count) for each row, in a tensor of that rank."""
     return randint.on(x.block)(shape=(x.shape[0], *[1] * (rank - 1)), low=low, high=low + count)
 
 

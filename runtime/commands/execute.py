@@ -178,7 +178,7 @@ def _save(options: argparse.Namespace, run: Run) -> Path | None:
 
 @contextmanager
 def _saving_the_best(options: argparse.Namespace, run: Run) -> Generator[None]:
-    """Save the best states where a training that diverges has restored them; the error says which files remain."""
+    """Save the best states if a training diverges and has restored them; let the error say which files are left."""
     try:
         yield
     except NonFinite as error:

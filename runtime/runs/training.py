@@ -34,7 +34,7 @@ _log = logging.getLogger("prograd")
 RunSteps = Callable[["Rows | Streamed", int, int], Mapping[str, Array] | None]
 
 AT_ONCE: Final = 0.02
-"""Seconds of steps that are made at a time, about: a progress bar or an interrupt waits no longer than that."""
+"""About how many seconds of steps are made at a time: a progress bar and an interrupt wait no longer than that."""
 
 
 class Callbacks(NamedTuple):

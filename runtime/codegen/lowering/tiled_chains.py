@@ -132,15 +132,13 @@ class _Search:
         return self._chain_from(first, taken, _Growth(tiles, tiles, self._threads, inf, MIN_TILED_BYTES))
 
     def _chain_from(self, first: int, taken: set[int], growth: _Growth) -> TiledChain | None:
-        """Return the chain of the group at this position and those that continue with its row tiles, if there are."""
+        """Return the chain that begins with the group at this position; None if the group has no such row tiles."""
         row_tiles = self._row_tiles_of(first)
         begun = row_tiles and growth.with_tiles(row_tiles)
         if row_tiles is None or begun is None:
             return None
         chain, before = [first], list[int]()
-        is_tiled: dict[
-            str, bool
-        ] = {}  # by root, True if row tiles compute it; otherwise it is complete after this phase
+        is_tiled: dict[str, bool] = {}  # by root: True if row tiles compute it, else it is complete after this phase
         read = set[str]()  # by groups between
         self._note_outputs(first, is_tiled)
         growth = begun._replace(cycles=begun.cycles - self._cycles(first))

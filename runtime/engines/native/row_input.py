@@ -88,7 +88,7 @@ class _Chunks:
         self.steps.append(([(self._code.address("point_at_rows"), table, 0, len(positions))], 0.0))
 
     def copy(self, place: FeedPlace) -> None:
-        """Copy the rows; see `take_rows` in `codegen.emit.driver`. Of rows that threads read by halves, a half each."""
+        """Copy the rows by `take_rows` of `codegen.emit.driver`, in two halves if threads read them so."""
         name = place.name
         feed, items = self._feeds[name], self._batch if name in self._rows.columns else 1
         tables = [self._kept(np.array(table, np.int64)) for table in self._copies(name, 2 if place.is_halved else 1)]

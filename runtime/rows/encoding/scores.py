@@ -19,7 +19,7 @@ def value_of_largest(column: Column, scores: Array) -> Array:
 
 
 def value_of_second(column: Column, shares: Array) -> Array:
-    """Return the class by the probability of the second of two, for each row [rows]; None where that is NaN."""
+    """Return one of two classes for the probability of the second in each row [rows]; None for NaN."""
     return _known(column, (shares > 0.5).astype(np.int64), np.asarray(np.isnan(shares)))
 
 
