@@ -26,6 +26,7 @@ require_visible("compiler")
 from compiler.data.options import PackOptions, options_of
 from compiler.data.pack import packed, packed_like
 from compiler.data.write import write as write
+from prograd_proto.argument_kinds import with_kinds
 from prograd_proto.ragged_names import OFFSETS
 from registry import Value, ops
 from runtime.dtypes import Array
@@ -40,6 +41,7 @@ _SAMPLES: Final = {"digits": "digits.safetensors"}
 """Files of samples, in this package when it is installed, and in the examples of a clone."""
 
 
+@with_kinds(UsageError)
 def sample(name: str, path: Path_, *, force: bool = False) -> None:
     """Write rows that come with prograd; an identical file at the path is left as it is.
 
@@ -59,6 +61,7 @@ def sample(name: str, path: Path_, *, force: bool = False) -> None:
         write_output(target, content, force=force)
 
 
+@with_kinds(UsageError)
 @limited_by_memory
 def pack(source: object, path: Path_, *, like: Path_ | None = None, force: bool = False, **options: Any) -> None:
     """Write a source as a file of rows, with its encoding in the header.
@@ -78,6 +81,7 @@ def pack(source: object, path: Path_, *, like: Path_ | None = None, force: bool 
     write(path, found.arrays, splits=found.splits, metadata=found.encoding.metadata, force=force)
 
 
+@with_kinds(UsageError)
 @limited_by_memory
 def encode(source: object, like: Path_) -> dict[str, Any]:
     """Return rows as arrays for `run.predict`, encoded as in a packed file, for the columns that they have.
@@ -97,6 +101,7 @@ def decode(numbers: Value, column: str, like: Path_) -> Value: ...  # pyright: i
 def decode(numbers: object, column: str, like: Path_) -> Array: ...
 
 
+@with_kinds(UsageError)
 @limited_by_memory
 def decode(numbers: object, column: str, like: Path_) -> Array | Value:
     """Return the values of encoded numbers of a column of a packed file: texts for classes, else the numbers.

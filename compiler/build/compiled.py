@@ -25,6 +25,7 @@ from compiler.passes.run_passes import AfterPass, run_passes
 from compiler.planning.keep_budget import DEFAULT_LIMIT_SECONDS
 from compiler.planning.plan_program import plan_program
 from prograd_proto import program_pb2 as pb
+from prograd_proto.argument_kinds import with_kinds
 from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.entry_views import Entries
 from prograd_proto.files import FORMAT_VERSION, copy_of, is_saved, save
@@ -77,6 +78,7 @@ class Compiled:
         """The program's identity; it does not depend on the lines of the script or on the run's length."""
         return program_sha256(self.desc)
 
+    @with_kinds(CompileError)
     def plan(
         self,
         budget: int | None = None,
@@ -99,6 +101,7 @@ class Compiled:
             self.desc, budget, threads, spill=spill, seconds=seconds, recompute=self.recomputed, passes=self._passes
         )
 
+    @with_kinds(CompileError)
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the program file, whole or not at all. An identical file at `path` is left as it is.
 

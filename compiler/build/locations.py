@@ -8,9 +8,12 @@ import sys
 from pathlib import Path
 from types import FrameType
 
+from prograd_proto import argument_kinds
+
 _OWN = (
     *(str(Path(__file__).parents[2] / room) + os.sep for room in ("compiler", "registry", "prograd")),
     contextlib.__file__,  # our context managers are entered through it
+    argument_kinds.__file__,  # and our methods through this
 )
 
 

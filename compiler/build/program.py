@@ -51,6 +51,7 @@ from compiler.train.shards import mark_shards
 from compiler.train.weighted_means import warn_of_different_weights, weight_of, weights_in
 from prograd_proto import ProgramError, TensorType, type_of
 from prograd_proto import program_pb2 as pb
+from prograd_proto.argument_kinds import with_kinds
 from prograd_proto.dtypes import REALS, DTypeName
 from prograd_proto.entry_views import STRINGS_KEY
 from prograd_proto.settings import written
@@ -73,6 +74,7 @@ _POSITIONAL: Final = (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)
 def _with_the_line(method: Callable[Concatenate[Program, P], R]) -> Callable[Concatenate[Program, P], R]:
     """Let the errors of a method begin with the user's line, also those of unknown arguments."""
     taken = signature(method).parameters
+    checked = with_kinds(OpError)(method)
     known = [name for name, parameter in taken.items() if name != "self" and parameter.kind not in _POSITIONAL]
     open_ended = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in taken.values())
 
@@ -83,7 +85,7 @@ def _with_the_line(method: Callable[Concatenate[Program, P], R]) -> Callable[Con
                 for name in kwargs:
                     if name not in known:
                         raise OpError(no_argument_of_program(method.__name__, name, known))
-            return method(self, *args, **kwargs)
+            return checked(self, *args, **kwargs)
 
     return call
 
@@ -195,6 +197,7 @@ class Program:
             return self.state(name)
         raise OpError(f"there is no tensor and no state {name!r}{closest(name, [*self.states, *self._block.types])}")
 
+    @with_kinds(OpError)
     def freeze(self, *patterns: str, statistics: bool = False) -> list[str]:
         """Freeze the parameters whose names match a pattern such as "encoder.*", and return their names.
 
@@ -208,6 +211,7 @@ class Program:
         frozen = mark(self.states.values(), patterns, trainable=False)
         return [*frozen, *fix_statistics(self._block, self._updates, patterns)] if statistics else frozen
 
+    @with_kinds(OpError)
     def thaw(self, *patterns: str) -> list[str]:
         """Train frozen parameters again and return their names. Raise OpError if a pattern matches none."""
         return mark(self.states.values(), patterns, trainable=True)
@@ -761,6 +765,7 @@ class Program:
             best_checkpoints=best_checkpoints,
         )
 
+    @with_kinds(CompileError)
     def compile(
         self,
         passes: PassTable = PASSES,

@@ -26,6 +26,6 @@ def require_whole(what: str, *, least: int | None = 1, **given: object) -> None:
 
 def is_whole(value: object) -> bool:
     """Return True for an integer of at most 64 bits; booleans are not integers."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    if isinstance(value, bool) or not hasattr(value, "__index__") or getattr(value, "shape", ()):
         return False
     return -MAX_INT64 - 1 <= index(cast(SupportsIndex, value)) <= MAX_INT64

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from prograd_proto.argument_kinds import with_kinds
 from prograd_proto.ragged_names import OFFSETS, PADDING
 from runtime.dtypes import Array, array_type
 from runtime.errors import DataError, UsageError
@@ -23,6 +24,7 @@ _WIDER: Final = {"int8": "int32", "int16": "int32", "uint16": "int32", "uint32":
 """Dtypes that hold all numbers of a dtype that programs do not have."""
 
 
+@with_kinds(UsageError)
 @limited_by_memory
 def write(
     path: str | os.PathLike[str],

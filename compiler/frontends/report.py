@@ -9,6 +9,8 @@ from typing import Any, Literal, NamedTuple, ParamSpec, Protocol, cast, overload
 
 from compiler.aligned_text import columns
 from compiler.build.program import Program
+from compiler.errors import CompileError
+from prograd_proto.argument_kinds import with_kinds
 
 Parameters = ParamSpec("Parameters")
 
@@ -104,5 +106,5 @@ class Importer(Protocol[Parameters]):
 
 
 def importer(function: Callable[Parameters, Program | Table]) -> Importer[Parameters]:
-    """Return the function itself, with the type of its result as its argument `explain` decides it."""
-    return cast("Importer[Parameters]", function)
+    """Let a function check its flags, and have the type of its result as its argument `explain` decides it."""
+    return cast("Importer[Parameters]", with_kinds(CompileError)(function))

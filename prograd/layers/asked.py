@@ -9,6 +9,7 @@ from typing import Final, NoReturn, ParamSpec, TypeVar
 
 from prograd import OpError, Program, Value, initialisers
 from prograd.layers.other_names import no_argument
+from prograd_proto.argument_kinds import with_kinds
 
 PROGRAM_FIRST: Final = "the program is that of the tensor, which comes first, as in layers.dense(x, 'hidden', 32)"
 NAME_FIRST: Final = "the tensor comes first and then the name, as in layers.dense(x, 'hidden', 32)"
@@ -24,6 +25,7 @@ def layer(function: Callable[P, R]) -> Callable[P, R]:
     """Let a layer raise OpError, in one sentence, for unknown and missing arguments."""
     taken = signature(function)
     known = list(taken.parameters)
+    checked = with_kinds(OpError)(function)
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -40,7 +42,7 @@ def layer(function: Callable[P, R]) -> Callable[P, R]:
             raise OpError(
                 f"{function.__name__}: {error}; its arguments are {_form(taken, function.__name__)}"
             ) from None
-        return function(*args, **kwargs)
+        return checked(*args, **kwargs)
 
     return call
 

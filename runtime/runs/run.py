@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Never, cast
 
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
+from prograd_proto.argument_kinds import with_kinds, wrong_kind
 from prograd_proto.entry_views import Entries
 from prograd_proto.files import load as load_program
 from prograd_proto.spelling import closest_or_all, no_attribute
@@ -116,6 +118,7 @@ class Run:
         standing: the state of the training in this process.
     """
 
+    @with_kinds(UsageError)
     def __init__(
         self,
         program: pb.ProgramDesc | Compiled,
@@ -253,10 +256,16 @@ class Run:
             fetch: names of tensors to fetch besides the entry's own.
         """
         names = self.session.names
-        if names:
-            feeds, fetch = self._named(feeds), [names.own(name) for name in fetch]
-        return Fetched(self._one_step(entry, {} if feeds is None else feeds, fetch), names)
+        try:
+            if names:
+                feeds, fetch = self._named(feeds), [names.own(name) for name in fetch]
+            return Fetched(self._one_step(entry, {} if feeds is None else feeds, fetch), names)
+        except (TypeError, ValueError):
+            if fault := wrong_kind(Run.step, (self, feeds), {"entry": entry, "fetch": fetch}):
+                raise UsageError(f"step: {fault}") from None
+            raise
 
+    @with_kinds(UsageError)
     def stepper(self, entry: str | None = None, *, fetch: str | Sequence[str] | None = None) -> OwnSteps:
         """Return a step of an entry, by default the training entry, to call in a loop of one's own.
 
@@ -271,6 +280,7 @@ class Run:
         """
         return OwnSteps(self.session, self._one_step, entry, fetch)
 
+    @with_kinds(UsageError)
     @limited_by_memory
     def train(
         self,
@@ -341,6 +351,7 @@ class Run:
         """
         self.standing.stops = True
 
+    @with_kinds(UsageError)
     @limited_by_memory
     def evaluate(
         self, data: str | Mapping[str, object] | tuple[object, ...] | None = None, *, entry: str | None = None
@@ -361,6 +372,7 @@ class Run:
         warn_if_untrained(self.session, entry)
         return Fetched(results.metrics | results.tables, self.session.names)
 
+    @with_kinds(UsageError)
     @limited_by_memory
     def predict(self, x: object, *, entry: str = "predict", raw: bool | None = None) -> dict[str, Array]:
         """Return an entry's fetches for any number of rows, always by name.
@@ -386,6 +398,7 @@ class Run:
         of_table = self._predictions.of_table(entry, x, raw=raw)
         return Fetched(self._predictions(entry, x) if of_table is None else of_table, self.session.names)
 
+    @with_kinds(UsageError)
     def chat(
         self,
         prompt: str | Sequence[Mapping[str, str]],
@@ -431,6 +444,7 @@ class Run:
             raise UsageError("set: a setting is given by name, as in set(rate=0.01)")
         self.settings.put(values)
 
+    @with_kinds(UsageError)
     def save(self, path: Path_, *, layout: Layout = "prograd", force: bool = False) -> None:
         """Write the states, and the position of the run, to a safetensors file that `resume` and `load` read.
 
@@ -457,6 +471,7 @@ class Run:
         with self.states.locks.shared():
             write_checkpoint(path, self.program, self.sha256, self.states, self.position, force=force)
 
+    @with_kinds(UsageError)
     def resume(self, path: Path_, *, change_settings: bool = False) -> None:
         """Continue a saved run at its position, from a file or from the newest checkpoint of a folder.
 
@@ -482,6 +497,7 @@ class Run:
             self.standing.done, self.standing.home = 0, os.path.realpath(checkpoint.path.parent)
             self.settings.put(given)
 
+    @with_kinds(UsageError)
     def load(
         self,
         path: Path_,
@@ -605,8 +621,7 @@ def _missing_rows(compiled: Compiled, program: pb.ProgramDesc, folder: Path_) ->
 
 def _require_known(what: str, given: Mapping[str, object], function: Callable[..., object]) -> None:
     """Raise UsageError for an option that a function does not have."""
-    code = function.__code__
-    known = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
+    known = [*signature(function).parameters][1:]
     for name in given:
         if name not in known:
             if name in _OTHER_OPTIONS and what in ("train", "events"):

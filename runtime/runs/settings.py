@@ -78,7 +78,7 @@ def checked_setting(descs: Mapping[str, pb.StateDesc], name: str, value: object)
     if isinstance(value, np.generic):
         value = cast(object, value.item())
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UsageError(f"the setting {name!r} is a number, and {value!r} is none")
+        raise UsageError(f"the setting {name!r} is a number, and not {value!r}")
     interval = interval_of(descs[name])
     if not isfinite(value) or not interval.has(float(value)):
         raise UsageError(f"the setting {name!r} is {interval}, and {value:g} is not")

@@ -241,7 +241,7 @@ def test_whole_numbers_stay_whole():
     assert made.predict(np.ones(2, np.float32))["y"].tolist() == [2, 2]
     with pytest.raises(runtime.UsageError, match=r"^the setting 'k' is a whole number of 64 bits, and 2.5 is not$"):
         made.set(k=2.5)
-    with pytest.raises(runtime.UsageError, match=r"^the setting 'k' is a number, and '2' is none$"):
+    with pytest.raises(runtime.UsageError, match=r"^the setting 'k' is a number, and not '2'$"):
         made.set(k="2")
     assert repr(made.settings) == "settings\n  k = 2"
 

@@ -25,6 +25,7 @@ from compiler.frontends.report import Problem, told
 from compiler.onnx_operators import EXPORTS
 from compiler.passes.bind_dimensions import bind_dimensions, only_sources, symbols_of
 from prograd_proto import program_pb2 as pb
+from prograd_proto.argument_kinds import with_kinds
 from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.files import copy_of
 from prograd_proto.spelling import closest, closest_or_all
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from compiler.exporters.onnx.raw_columns import RawColumns
 
 
+@with_kinds(CompileError)
 def to_onnx(
     source: Any,
     path: str | os.PathLike[str] | None = None,

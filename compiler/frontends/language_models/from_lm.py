@@ -24,6 +24,7 @@ from compiler.frontends.language_models.stored_states import Places, StoredState
 from compiler.frontends.language_models.weights import Weights, is_meant, meant, path_from
 from compiler.frontends.language_models.writing import CHUNK, add_writing
 from compiler.train.metrics.classes import perplexity_of_losses
+from prograd_proto.argument_kinds import with_kinds
 from registry import Value, ops
 from runtime.errors import ExecutionError
 from runtime.language.gguf import is_gguf
@@ -43,6 +44,7 @@ The gradient of these weights would be a sum of as many parts.
 """
 
 
+@with_kinds(CompileError)
 def from_lm(
     folder: str | os.PathLike[str],
     *,
