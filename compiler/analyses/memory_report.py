@@ -11,7 +11,7 @@ from compiler.planning.give_room import Room
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from prograd_proto.blocks import BlockAnalyses
-from prograd_proto.lifespans import held
+from prograd_proto.states import held
 from runtime.step import is_transfer, spills
 from runtime.step.arithmetic import operations_of
 

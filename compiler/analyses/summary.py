@@ -13,8 +13,8 @@ from compiler.build.setting_numbers import known_settings
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from prograd_proto.blocks.walk import inside
-from prograd_proto.lifespans import trains
 from prograd_proto.printable import sentence
+from prograd_proto.states import trains
 
 SCREEN = 40
 """Upper bound on the lines of a table; further layers are counted."""

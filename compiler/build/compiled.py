@@ -30,9 +30,9 @@ from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.entry_views import Entries
 from prograd_proto.files import FORMAT_VERSION, copy_of, is_saved, save
 from prograd_proto.identity import program_sha256
-from prograd_proto.lifespans import trains
 from prograd_proto.regular_files import open_regular
 from prograd_proto.spelling import closest
+from prograd_proto.states import trains
 from prograd_proto.text import to_text
 from prograd_proto.wording import own_version
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from compiler.build.columns import data_files, unnamed_input
 from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
-from prograd_proto.lifespans import trains
 from prograd_proto.ragged_names import OFFSETS, base_of
+from prograd_proto.states import trains
 
 Sizes = Mapping[str, int | Sequence[int]]
 """Sizes of symbols; a symbol may have several: numbers of rows, or lengths of rows."""

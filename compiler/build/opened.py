@@ -19,7 +19,7 @@ from compiler.passes.bind_dimensions import symbols_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.files import copy_of
-from prograd_proto.lifespans import trains
+from prograd_proto.states import trains
 from registry import Block, Value
 
 

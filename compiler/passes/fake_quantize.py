@@ -42,8 +42,7 @@ from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses
 from prograd_proto.files import copy_of
-from prograd_proto.learned_ranges import INPUT_LEAST, INPUT_MOST, is_range
-from prograd_proto.lifespans import trains
+from prograd_proto.states import INPUT_LEAST, INPUT_MOST, is_range, trains
 from registry import Block, OpError, Value, ops
 from registry.control.control_op import CONTROL
 from registry.op import find_op

@@ -19,8 +19,8 @@ from compiler.analyses.needed import needed
 from compiler.passes.eliminate_dead_ops import drop_dead_ops
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis
-from prograd_proto.lifespans import slots_of_frozen
 from prograd_proto.spelling import closest
+from prograd_proto.states import slots_of_frozen
 from registry.errors import OpError
 
 

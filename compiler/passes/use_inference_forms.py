@@ -13,7 +13,7 @@ from compiler.errors import CompileError
 from prograd_proto import attributes_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses
-from prograd_proto.lifespans import trains
+from prograd_proto.states import trains
 from registry import Block, Value
 from registry.op import Op, find_op, rule_names
 

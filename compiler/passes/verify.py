@@ -22,9 +22,9 @@ from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import attribute_kind
 from prograd_proto.blocks import BlockAnalyses, BlockAnalysis, Kind
 from prograd_proto.blocks.control import ATTRIBUTES, BLOCKS, block_types, result_types
-from prograd_proto.lifespans import trains
 from prograd_proto.limits import MAX_NAME
 from prograd_proto.spelling import nearest
+from prograd_proto.states import trains
 from prograd_proto.tensor_types import size_fault
 from registry.op import find_op
 from runtime.step import effects_of, runs_once

@@ -13,7 +13,7 @@ from compiler.quantization.ranges import ranges
 from compiler.quantization.weight_names import SCALES
 from prograd_proto import TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto.learned_ranges import INPUT_LEAST, INPUT_MOST
+from prograd_proto.states import INPUT_LEAST, INPUT_MOST
 from prograd_proto.tensor_types import shape_of
 from registry import Block, OpError
 

@@ -28,7 +28,7 @@ from compiler.quantization.recurrent import Layer
 from compiler.quantization.weight_names import CODES, INPUT_SCALE, INPUT_ZERO, SCALES
 from compiler.train.written_ops import replace_ops, written
 from prograd_proto import TensorType
-from prograd_proto.learned_ranges import INPUT_LEAST, INPUT_MOST
+from prograd_proto.states import INPUT_LEAST, INPUT_MOST
 from registry import Block, OpError, ops
 
 FORM: Final = "int8"

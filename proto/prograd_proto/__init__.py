@@ -12,11 +12,10 @@
 * `text`: the readable form that parses back
 * `upgrades`: old operators and formats to the current ones
 * `plugins`: operators and kernels of other packages, loaded by name
-* `lifespans`: questions about the lifespans of states
+* `states`: how long states last, and those of quantisation-aware training, by their names
 * `entry_views`: the feeds and fetches of entries, for prompts and notebooks, and their spellings in an imported file
 * `ragged_names`: names of arrays in a data file whose rows have unequal lengths
 * `pass_order`: passes, and the check of their order by the facts that they require and establish
-* `learned_ranges`: the states of quantisation-aware training, by their names
 * `settings`: the scalar states whose values a run may replace
 * `errors`: errors caused by a program or a plugin
 * `regular_files`: opening regular files only
@@ -24,6 +23,7 @@
 * `printable`: text for a terminal or a table: one line, of bounded length, without control characters
 * `spelling`: the closest known name, or all; `byte_sizes`: sizes in the notation of users
 * `better`: the better direction of a metric, as far as its name tells
+* `argument_kinds`: sentences for arguments of another kind than declared
 * `wording`: options in errors of commands, arguments in errors of Python programs, and hints to install an extra
 """
 

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.lifespans import trains
+from prograd_proto.states import trains
 from runtime.ahead.folder import link, write_files
 from runtime.ahead.initial import INITIAL
 from runtime.ahead.library import Function, Library, require_free

@@ -9,7 +9,7 @@ from typing import Final
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.identity import program_sha256
-from prograd_proto.lifespans import held, trains
+from prograd_proto.states import held, trains
 from runtime.entries import BoundEntry
 from runtime.runs.checkpoints.checkpoint import about_run
 from runtime.runs.metrics import scalar_fetches

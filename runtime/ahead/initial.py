@@ -7,7 +7,7 @@ from typing import Final
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
-from prograd_proto.lifespans import held
+from prograd_proto.states import held
 from runtime.entries import BoundEntry
 
 INITIAL: Final = "initialise"

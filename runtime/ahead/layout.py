@@ -11,7 +11,7 @@ import numpy as np
 from prograd_proto import TensorType, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import ITEM_BYTES
-from prograd_proto.lifespans import held, trains
+from prograd_proto.states import held, trains
 from runtime.ahead.range_checks import RangeCheck
 from runtime.codegen.board import SLEEPERS, board_words
 from runtime.codegen.code import ADDRESS_BYTES, ARENA, CHECK, FIXED_BASES, NUMBER, PACKED, NativeCode

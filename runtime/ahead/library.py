@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.identity import program_sha256
-from prograd_proto.lifespans import trains
+from prograd_proto.states import trains
 from runtime.ahead.data import GENERAL, OTHERS, functions_module, initialising_module, tables_module
 from runtime.ahead.initial import INITIAL, initial_step
 from runtime.ahead.layout import EntryCode, Layout, file_header, layout_of

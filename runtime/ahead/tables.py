@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
 from prograd_proto.dtypes import FLOATS, ITEM_BYTES, REALS
-from prograd_proto.lifespans import held, trains
+from prograd_proto.states import held, trains
 from runtime.ahead.declared_run import run_table
 from runtime.ahead.layout import IN_MEMORY, EntryCode, EntryPlaces, Layout, Place, words_of_board
 from runtime.codegen.code import LOOP_STEP

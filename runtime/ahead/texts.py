@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from prograd_proto import TensorType, type_of
 from prograd_proto import program_pb2 as pb
-from prograd_proto.lifespans import held
+from prograd_proto.states import held
 from runtime.ahead.layout import file_header
 from runtime.ahead.library import Function, Library, spelled
 from runtime.ahead.machines import Machine

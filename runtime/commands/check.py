@@ -9,7 +9,7 @@ from pathlib import Path
 from prograd_proto import ProgramError, type_of
 from prograd_proto.files import load
 from prograd_proto.identity import program_sha256
-from prograd_proto.lifespans import held
+from prograd_proto.states import held
 from runtime.check import bound_blocks, check_program
 from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.results import put_result

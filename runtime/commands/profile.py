@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.lifespans import trains
 from prograd_proto.printable import MAX_WORD_CHARACTERS, sentence
+from prograd_proto.states import trains
 from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.outputs import require_free
 from runtime.command_line.results import put_result

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.lifespans import held
+from prograd_proto.states import held
 from runtime.dtypes import Array
 from runtime.errors import FailedStep
 

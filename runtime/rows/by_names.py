@@ -7,7 +7,7 @@ from typing import Final
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import copy_of
-from prograd_proto.lifespans import trains
+from prograd_proto.states import trains
 
 SPLIT: Final = "train"
 """The split that has all rows."""

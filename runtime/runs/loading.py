@@ -18,8 +18,8 @@ import numpy as np
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto.dtypes import FLOATS, HALVES, NUMBERS
-from prograd_proto.learned_ranges import is_range
 from prograd_proto.spelling import closest
+from prograd_proto.states import is_range
 from prograd_proto.wording import as_asked
 from runtime.conversion import converted
 from runtime.dtypes import Array, array_type

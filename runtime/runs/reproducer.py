@@ -13,9 +13,9 @@ from pathlib import Path
 from prograd_proto import ProgramError
 from prograd_proto import program_pb2 as pb
 from prograd_proto.files import copy_of, save
-from prograd_proto.lifespans import trains
 from prograd_proto.regular_files import open_regular
 from prograd_proto.settings import is_setting
+from prograd_proto.states import trains
 from runtime.conversion import handed_out
 from runtime.dtypes import Array
 from runtime.entries import bound_entries

@@ -14,8 +14,8 @@ import numpy as np
 from prograd_proto import program_pb2 as pb
 from prograd_proto.entry_views import SpelledNames
 from prograd_proto.identity import program_sha256
-from prograd_proto.lifespans import trains
 from prograd_proto.spelling import closest
+from prograd_proto.states import trains
 from runtime.added_steps import add_bindings
 from runtime.check import check_program
 from runtime.dtypes import Array

@@ -14,7 +14,7 @@ import numpy as np
 from prograd_proto import TensorType, attributes_of, type_of
 from prograd_proto import program_pb2 as pb
 from prograd_proto.identity import state_sha256
-from prograd_proto.lifespans import held
+from prograd_proto.states import held
 from runtime.conversion import converted
 from runtime.dtypes import Array, array_type, as_little
 from runtime.errors import DataError, ResourceLimit

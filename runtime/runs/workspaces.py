@@ -7,7 +7,7 @@ from threading import Condition, RLock, get_ident
 from typing import Final
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.lifespans import trains
+from prograd_proto.states import trains
 from runtime.engines.engine import Engine, Executor
 from runtime.entries import BoundEntry
 from runtime.errors import ResourceLimit

@@ -9,7 +9,7 @@ from pathlib import Path
 from compiler.build.well_formed import well_formed
 from compiler.commands.notes import note
 from compiler.errors import UsageError
-from prograd_proto.lifespans import trains
+from prograd_proto.states import trains
 from runtime.ahead.browser import write_site
 from runtime.ahead.folder import require_empty, write_folder
 from runtime.ahead.library import library_of, spelled

@@ -10,7 +10,7 @@ from compiler.commands.ops_in_words import size_in_words
 from compiler.errors import UsageError
 from prograd_proto import ProgramError, type_of
 from prograd_proto import program_pb2 as pb
-from prograd_proto.lifespans import held
+from prograd_proto.states import held
 from runtime.ranks.deal import dealt, shards_of_entry
 from runtime.ranks.exchanges import Exchange, exchanges
 

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from prograd_proto.lifespans import trains
+from prograd_proto.states import trains
 from runtime.runs.machine import this_machine
 from runtime.runs.run import Run
 from runtime.runs.run_record import RunRecord, file_sha256, write_record

@@ -10,7 +10,7 @@ from weakref import finalize
 
 from prograd_proto import program_pb2 as pb
 from prograd_proto import type_of
-from prograd_proto.lifespans import held
+from prograd_proto.states import held
 from runtime.codegen.code import NativeCode
 from runtime.dtypes import Array
 from runtime.engines.around_step import around_step

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from prograd_proto import ProgramError, TensorType
 from prograd_proto import program_pb2 as pb
-from prograd_proto.lifespans import held
+from prograd_proto.states import held
 from runtime.dtypes import Array, array_type, numpy_dtype
 from runtime.errors import Damaged, DataError
 from runtime.files.tensor_files import read_metadata, read_safetensors, safetensors_parts, write_safetensors

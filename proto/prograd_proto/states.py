@@ -1,8 +1,14 @@
-"""Questions about the lifespans of states."""
+"""Questions about states: how long they last, and which keep the range of a weight's factor."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from prograd_proto import program_pb2 as pb
+
+INPUT_LEAST: Final = "input_least"
+INPUT_MOST: Final = "input_most"
+"""Names of the states in which quantisation-aware training keeps the range of a weight's factor, behind its own."""
 
 
 def trains(program: pb.ProgramDesc, block: pb.BlockDesc) -> bool:
@@ -30,3 +36,8 @@ def held(program: pb.ProgramDesc) -> list[pb.StateDesc]:
         slots -= {parameter.state for block in blocks for parameter in block.parameters}
         slots -= {update.state for block in blocks for update in block.updates}
     return [state for state in program.states if state.name not in slots]
+
+
+def is_range(state: str) -> bool:
+    """Return True for the name of an end of a range."""
+    return state.endswith((f".{INPUT_LEAST}", f".{INPUT_MOST}"))
