@@ -10,7 +10,7 @@ from functools import wraps
 from inspect import CO_VARARGS, Signature, signature
 from typing import Any, ParamSpec, TypeVar
 
-from prograd_proto.argument_kinds import flags_of, wrong_flag
+from prograd_proto.argument_kinds import with_kinds
 from registry.arrays import is_array
 from registry.errors import OpError
 from registry.other_names import attribute_by_name, no_attribute, too_many_tensors
@@ -31,7 +31,7 @@ def described(function: Callable[P, R]) -> Callable[P, R]:
     """Let the errors of a function of tensors begin with the user's line, its name and its operands."""
     taken = signature(function)
     weights = {name for name, parameter in taken.parameters.items() if parameter.annotation == "Weights | None"}
-    flags = flags_of(function)
+    checked = with_kinds(OpError, named=False)(function)
     optional = {name for name, parameter in taken.parameters.items() if parameter.default is None}
 
     @wraps(function)
@@ -43,9 +43,7 @@ def described(function: Callable[P, R]) -> Callable[P, R]:
                 raise OpError(f"{function.__name__}: {name}={operand!r} is not a tensor of a program{by_name}")
         try:
             _require_call(function, taken, args, kwargs)
-            if fault := wrong_flag(flags, kwargs):
-                raise OpError(fault)
-            return function(*args, **kwargs)
+            return checked(*args, **kwargs)
         except OpError as error:
             raise OpError(_described(function.__name__, named, str(error))) from None
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from compiler.errors import CompileError
 from compiler.passes.mixed_precision import require_order
 from compiler.passes.pass_table import PassTable
+from prograd_proto.argument_kinds import with_kinds
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Mixed:
     order: str = "tiles"
 
 
+@with_kinds(CompileError, strictly=True)
 def mixed(dtype: str, *, keep: Sequence[str] = (), lower: Sequence[str] = (), order: str = "tiles") -> Mixed:
     """Return a request for mixed precision, for `compile(mixed=…)`.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from compiler.build.mixed import patterns_of
 from compiler.errors import CompileError
 from compiler.passes.pass_table import PassTable
+from prograd_proto.argument_kinds import with_kinds
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Qat:
     keep: tuple[str, ...] = ()
 
 
+@with_kinds(CompileError, strictly=True)
 def qat(dtype: str, *, keep: Sequence[str] = ()) -> Qat:
     """Return a request for quantisation-aware training, for `compile(qat=…)`.
 

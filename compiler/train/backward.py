@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from compiler.errors import CompileError
 from prograd_proto import program_pb2 as pb
+from prograd_proto.argument_kinds import with_kinds
 from prograd_proto.blocks.control import WHILE
 from prograd_proto.dtypes import REALS
 from prograd_proto.spelling import closest
@@ -35,6 +36,7 @@ from registry.op import find_op
 from registry.ops.fill import gradient_like
 
 
+@with_kinds(CompileError)
 def gradients(
     targets: Value | Sequence[Value],
     inputs: Sequence[Value],

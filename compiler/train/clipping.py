@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from prograd_proto.argument_kinds import with_kinds
 from prograd_proto.settings import Interval
 from registry import OpError, Value, ops
 from registry.settings import Number, require_within
@@ -15,18 +16,21 @@ Clip = Callable[[Sequence[Value]], list[Value]]
 """A function that appends the ops that limit gradients, and returns these in the same order."""
 
 
+@with_kinds(OpError, strictly=True)
 def by_value(limit: Number) -> Clip:
     """Clip every element of every gradient to -limit ... limit, as PyTorch's clip_grad_value_ does."""
     _require_positive("by_value", limit)
     return lambda grads: [ops.clip(grad, -limit, limit) for grad in grads]
 
 
+@with_kinds(OpError, strictly=True)
 def by_norm(limit: Number) -> Clip:
     """Scale each gradient by limit / norm if its own norm exceeds `limit`."""
     _require_positive("by_norm", limit)
     return lambda grads: [scaled for grad in grads for scaled in global_norm(limit)([grad])]
 
 
+@with_kinds(OpError, strictly=True)
 def global_norm(limit: Number) -> Clip:
     """Scale all gradients by limit / norm if their joint norm exceeds `limit`.
 

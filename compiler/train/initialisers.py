@@ -10,6 +10,7 @@ from math import prod, sqrt
 from typing import Any, Literal
 
 from prograd_proto import TensorType
+from prograd_proto.argument_kinds import with_kinds
 from registry import Block, OpError, Value, ops
 from registry.ops.fill import full
 
@@ -34,6 +35,7 @@ Initialiser = Callable[[Block, TensorType], Value]
 """A function that appends one op to a block and returns the initial value of a static type."""
 
 
+@with_kinds(OpError, strictly=True)
 @cache  # so equal initialisers are one object, and their values are computed once for each type
 def constant(value: float) -> Initialiser:
     """Initialise every element to `value`."""
@@ -45,11 +47,13 @@ def zeros() -> Initialiser:
     return constant(0.0)
 
 
+@with_kinds(OpError, strictly=True)
 def uniform(low: float = -0.05, high: float = 0.05) -> Initialiser:
     """Draw uniformly from [low, high)."""
     return lambda block, type: ops.uniform.on(block)(shape=type.shape, low=low, high=high, dtype=_dtype(type))
 
 
+@with_kinds(OpError, strictly=True)
 def normal(mean: float = 0.0, deviation: float = 0.05) -> Initialiser:
     """Draw from the normal distribution with that mean and standard deviation."""
     return lambda block, type: ops.normal.on(block)(
@@ -57,6 +61,7 @@ def normal(mean: float = 0.0, deviation: float = 0.05) -> Initialiser:
     )
 
 
+@with_kinds(OpError, strictly=True)
 def truncated_normal(mean: float = 0.0, deviation: float = 0.05, low: float = -2.0, high: float = 2.0) -> Initialiser:
     """Draw from a normal distribution truncated to `low` ... `high` deviations off the mean."""
     return lambda block, type: ops.truncated_normal.on(block)(
@@ -69,6 +74,7 @@ def identity() -> Initialiser:
     return lambda block, type: ops.eye.on(block)(shape=type.shape, dtype=_dtype(type))
 
 
+@with_kinds(OpError, strictly=True)
 def orthogonal(gain: float = 1.0) -> Initialiser:
     """Draw orthonormal columns, or rows if there are fewer, times `gain`: Saxe et al., 2014.
 
@@ -77,6 +83,7 @@ def orthogonal(gain: float = 1.0) -> Initialiser:
     return lambda block, type: ops.orthogonal.on(block)(shape=type.shape, gain=gain, dtype=_dtype(type))
 
 
+@with_kinds(OpError, strictly=True)
 def variance_scaling(
     scale: float = 1.0,
     *,
@@ -102,6 +109,7 @@ def variance_scaling(
     return initialise
 
 
+@with_kinds(OpError, strictly=True)
 def from_file(path: str | os.PathLike[str], key: str | None = None) -> FromFile:
     """Read the tensor `key` of a safetensors file; the default key is the state's name.
 

@@ -17,6 +17,7 @@ from typing import Literal
 from compiler.build.whole_numbers import require_whole
 from compiler.train.plateaus import plateau_desc, plateau_scale
 from compiler.train.settings import with_settings
+from prograd_proto.argument_kinds import with_kinds
 from prograd_proto.settings import Interval
 from registry import Block, OpError, Value, ops
 from registry.settings import Number, require_within
@@ -28,12 +29,14 @@ Rate = Number | Schedule
 """A number, a setting, or a schedule."""
 
 
+@with_kinds(OpError, strictly=True)
 def constant(rate: Number) -> Schedule:
     """Return the schedule that is always `rate`."""
     _ask("constant: rate", rate)
     return lambda block: _float64(block, rate)
 
 
+@with_kinds(OpError, strictly=True)
 def step(rate: Number, *, every: int, factor: float = 0.1) -> Schedule:
     """Return the schedule that multiplies `rate` by `factor` every `every` steps."""
     require_whole("step", every=every)
@@ -41,6 +44,7 @@ def step(rate: Number, *, every: int, factor: float = 0.1) -> Schedule:
     return lambda block: rate * factor ** ops.cast(block.state("step") // every, dtype="float64")
 
 
+@with_kinds(OpError, strictly=True)
 def multi_step(rate: Number, *, milestones: Sequence[int], factor: float = 0.1) -> Schedule:
     """Return the schedule that multiplies `rate` by `factor` at each milestone, a number of steps."""
     for milestone in milestones:
@@ -50,6 +54,7 @@ def multi_step(rate: Number, *, milestones: Sequence[int], factor: float = 0.1) 
     return piecewise(milestones=sorted(milestones), rates=rates)
 
 
+@with_kinds(OpError, strictly=True)
 def piecewise(*, milestones: Sequence[int], rates: Sequence[Rate]) -> Schedule:
     """Return the schedule with one rate before the first milestone, the next rate from there on, and so on."""
     for milestone in milestones:
@@ -70,6 +75,7 @@ def piecewise(*, milestones: Sequence[int], rates: Sequence[Rate]) -> Schedule:
     return rate
 
 
+@with_kinds(OpError, strictly=True)
 def exponential(rate: Number, *, factor: float, every: int = 1) -> Schedule:
     """Return the schedule rate * factor ** (step / every), a smooth decay by `factor` in `every` steps."""
     require_whole("exponential", every=every)
@@ -77,6 +83,7 @@ def exponential(rate: Number, *, factor: float, every: int = 1) -> Schedule:
     return lambda block: rate * factor ** (_step(block) / every)
 
 
+@with_kinds(OpError, strictly=True)
 def inverse_time(rate: Number, *, factor: float, every: int = 1) -> Schedule:
     """Return the schedule rate / (1 + factor * step / every)."""
     require_whole("inverse_time", every=every)
@@ -84,6 +91,7 @@ def inverse_time(rate: Number, *, factor: float, every: int = 1) -> Schedule:
     return lambda block: rate / (1.0 + factor * _step(block) / every)
 
 
+@with_kinds(OpError, strictly=True)
 def polynomial(rate: Number, *, steps: int | None = None, power: float = 1.0, final: float = 0.0) -> Schedule:
     """Return the schedule from `rate` down to `final` by (1 - step / steps) ** power; linear for power 1.
 
@@ -104,6 +112,7 @@ def polynomial(rate: Number, *, steps: int | None = None, power: float = 1.0, fi
     return schedule
 
 
+@with_kinds(OpError, strictly=True)
 def cosine(rate: Number, *, steps: int | None = None, final: float = 0.0) -> Schedule:
     """Return half a cosine from `rate` down to `final`, which stays: Loshchilov and Hutter, 2017.
 
@@ -119,6 +128,7 @@ def cosine(rate: Number, *, steps: int | None = None, final: float = 0.0) -> Sch
     return schedule
 
 
+@with_kinds(OpError, strictly=True)
 def cosine_restarts(rate: Number, *, period: int, growth: float = 1.0, final: float = 0.0) -> Schedule:
     """Return half cosines from `rate` down to `final`, one after the other: Loshchilov and Hutter, 2017.
 
@@ -146,6 +156,7 @@ def cosine_restarts(rate: Number, *, period: int, growth: float = 1.0, final: fl
     return schedule
 
 
+@with_kinds(OpError, strictly=True)
 def one_cycle(
     peak: Number,
     *,
@@ -183,6 +194,7 @@ def one_cycle(
     return schedule
 
 
+@with_kinds(OpError, strictly=True)
 def noam(width: int, *, warmup: int = 4000, scale: float = 1.0) -> Schedule:
     """Return scale / sqrt(width) * min(1 / sqrt(t), t / warmup**1.5): Vaswani et al., 2017.
 
@@ -197,12 +209,14 @@ def noam(width: int, *, warmup: int = 4000, scale: float = 1.0) -> Schedule:
     return schedule
 
 
+@with_kinds(OpError, strictly=True)
 def linear_warmup(schedule: Rate, *, steps: int, start: float = 0.0) -> Schedule:
     """Return a rate or schedule times a line from `start` at the first step to 1 after `steps`."""
     require_whole("linear_warmup", steps=steps)
     return lambda block: as_schedule(schedule)(block) * (start + (1.0 - start) * _part(block, steps))
 
 
+@with_kinds(OpError, strictly=True)
 def exponential_warmup(schedule: Rate, *, steps: int, start: float = 0.01) -> Schedule:
     """Return a rate or schedule times an exponential from `start` at the first step to 1 after `steps`."""
     require_whole("exponential_warmup", steps=steps)
@@ -211,6 +225,7 @@ def exponential_warmup(schedule: Rate, *, steps: int, start: float = 0.01) -> Sc
     return lambda block: as_schedule(schedule)(block) * start ** (1.0 - _part(block, steps))
 
 
+@with_kinds(OpError, strictly=True)
 def warmup_cosine(peak: Number, *, warmup: float = 0.1, final: float = 0.0) -> Schedule:
     """Return a linear rise to `peak`, then half a cosine down to `final`: Loshchilov and Hutter, 2017.
 

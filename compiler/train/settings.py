@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Final, ParamSpec, TypeVar
 
-from prograd_proto.argument_kinds import with_kinds, wrong_kind
+from prograd_proto.argument_kinds import with_kinds
 from prograd_proto.spelling import closest
 from registry.errors import OpError
 
@@ -33,7 +33,7 @@ def with_settings(optimizer: Callable[P, R]) -> Callable[P, R]:
     """Let a call with an unknown setting raise an error that names the known ones."""
     code = optimizer.__code__
     known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    checked = with_kinds(OpError)(optimizer)
+    checked = with_kinds(OpError, strictly=True)(optimizer)
 
     @wraps(optimizer)
     def call(*args: P.args, **settings: P.kwargs) -> R:
@@ -43,9 +43,6 @@ def with_settings(optimizer: Callable[P, R]) -> Callable[P, R]:
                 called = f"; here it is called {other}" if other.partition(" ")[0] in known else ""
                 hint = called or closest(name, known) or f"; there are {', '.join(known)}"
                 raise OpError(f"{optimizer.__name__}: there is no setting {name!r}{hint}")
-        made = checked(*args, **settings)
-        if fault := wrong_kind(optimizer, args, settings):  # of attributes, which no operator has read yet
-            raise OpError(f"{optimizer.__name__}: {fault}")
-        return made
+        return checked(*args, **settings)
 
     return call

@@ -29,46 +29,41 @@ _OF_PYTHON: Final = (TypeError, AttributeError, ValueError, struct.error)
 """Errors that Python and NumPy raise for values of other kinds."""
 
 
-def with_kinds(error: type[Exception]) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Let a function raise this error for an argument that is not of its declared kind."""
+def with_kinds(
+    error: type[Exception], *, strictly: bool = False, named: bool = True
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Let a function raise this error for an argument that is not of its declared kind.
+
+    Args:
+        error: the class of the error.
+        strictly: look at the arguments of a call that succeeds, too, as they are used later.
+        named: begin with the name of the function.
+    """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        flags = flags_of(function)
+        flags = [name for name, kind in function.__annotations__.items() if kind == "bool"]
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            if fault := wrong_flag(flags, kwargs):
-                raise error(f"{_name(function)}: {fault}")
+            for name in flags:
+                if not _is_flag(kwargs.get(name, True)):
+                    raise error(f"{start}{name}={kwargs[name]!r} is not True or False")
             try:
-                return function(*args, **kwargs)
+                made = function(*args, **kwargs)
+                fault = wrong_kind(function, args, kwargs) if strictly else ""
+                if not fault:
+                    return made
             except _OF_PYTHON as found:
                 fault = "" if isinstance(found, ProgramError) else wrong_kind(function, args, kwargs)
                 if not fault:
                     raise
-            raise error(f"{_name(function)}: {fault}")
+            raise error(f"{start}{fault}")
 
+        *_, owner, name = ("", *function.__qualname__.split("."))
+        start = f"{owner if name == '__init__' else name}: " if named else ""
         return call
 
     return decorate
-
-
-def flags_of(function: Callable[..., object]) -> tuple[str, ...]:
-    """Return the parameters of a function that are declared `bool`."""
-    return tuple(name for name, kind in function.__annotations__.items() if kind == "bool")
-
-
-def wrong_flag(flags: Sequence[str], given: Mapping[str, object]) -> str:
-    """Return the fault of the first of these arguments that is neither True nor False; else ""."""
-    for name in flags:
-        if not _is_flag(given.get(name, True)):
-            return f"{name}={given[name]!r} is not True or False"
-    return ""
-
-
-def _name(function: Callable[..., object]) -> str:
-    """Return the name of a function, or the class that `__init__` makes."""
-    *_, owner, name = ("", *function.__qualname__.split("."))
-    return owner if name == "__init__" else name
 
 
 def wrong_kind(function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> str:
@@ -79,11 +74,10 @@ def wrong_kind(function: Callable[..., object], args: Sequence[object], kwargs: 
     except TypeError:
         return ""
     for name, value in given.items():
-        annotation = str(taken.parameters[name].annotation)
-        kinds = [_KINDS.get(each) or _KINDS.get(each.partition("[")[0]) for each in _UNION.split(annotation)]
-        for shown, each in _each(name, value, taken.parameters[name].kind):
-            if not any(kind is None or kind[0](each) for kind in kinds):
-                return f"{shown}={each!r} is not {' or '.join(kind[1] for kind in kinds if kind)}"
+        parameter = taken.parameters[name]
+        for shown, each in _each(name, value, parameter.kind):
+            if fault := _fault(shown, each, str(parameter.annotation)):
+                return fault
     return ""
 
 
@@ -92,6 +86,19 @@ def _each(name: str, value: Any, kind: Any) -> Iterator[tuple[str, object]]:
     if kind is Parameter.VAR_POSITIONAL:
         return ((name, each) for each in value)
     return iter(value.items()) if kind is Parameter.VAR_KEYWORD else iter([(name, value)])
+
+
+def _fault(name: str, value: Any, annotation: str) -> str:
+    """Return how a value, or an element of a list, does not fit an annotation; "" if it does."""
+    parts = [part.partition("[") for part in _UNION.split(annotation)]
+    kinds = [_KINDS.get(outer) for outer, *_ in parts]
+    fitting = [part for part, kind in zip(parts, kinds, strict=True) if kind is None or kind[0](value)]
+    if not fitting:
+        return f"{name}={value!r} is not {' or '.join(kind[1] for kind in kinds if kind)}"
+    outer, _, inner = fitting[0]
+    elements = enumerate(value) if outer == "Sequence" else ()
+    faults = (_fault(f"{name}[{i}]", each, inner.removesuffix("]")) for i, each in elements)
+    return next(filter(None, faults), "")
 
 
 def _is_flag(value: object) -> bool:
@@ -106,24 +113,24 @@ def _is_number(value: Any) -> bool:
     return hasattr(value, "__float__") and not getattr(value, "shape", ()) and not _is_flag(value)
 
 
+def _is_list(value: object) -> bool:
+    return hasattr(value, "__iter__") and not isinstance(value, str | bytes | Mapping)
+
+
+_TEXTS: Final = "str", "Literal", "DTypeName", "EngineName", "Layout", "Over", "Padding"
+_PATHS: Final = "Path", "Path_", "os.PathLike"
+
 _KINDS: Final[Mapping[str, _Kind]] = {
     "None": (lambda value: value is None, "None"),
     "bool": (_is_flag, "True or False"),
-    **dict.fromkeys(
-        ("str", "Literal", "DTypeName", "EngineName", "Layout", "Over", "Padding"),
-        (lambda value: isinstance(value, str), "text"),
-    ),
-    **dict.fromkeys(("Path", "Path_", "os.PathLike"), (lambda value: isinstance(value, str | os.PathLike), "a path")),
+    **dict.fromkeys(_TEXTS, (lambda value: isinstance(value, str), "text")),
+    **dict.fromkeys(_PATHS, (lambda value: isinstance(value, str | os.PathLike), "a path")),
     "int": (lambda value: _is_number(value) and hasattr(value, "__index__"), "a whole number"),
     "float": (_is_number, "a number"),
     "Number": (lambda value: _is_number(value) or _is_tensor(value), "a number or a setting"),
-    "Mapping": (lambda value: hasattr(value, "items"), "a mapping"),
-    "Sequence[str]": (
-        lambda value: isinstance(value, Sequence) and all(isinstance(each, str) for each in value),  # pyright: ignore[reportUnknownVariableType]: any
-        "a list of texts",
-    ),
-    **dict.fromkeys(("Sequence", "list", "tuple"), (lambda value: isinstance(value, list | tuple), "a list")),
     "Numbers": (lambda value: isinstance(value, int | list | tuple), "a whole number, or one for each axis"),
+    "Mapping": (lambda value: hasattr(value, "items"), "a mapping"),
+    **dict.fromkeys(("Sequence", "list", "tuple"), (_is_list, "a list")),
     "Value": (_is_tensor, "a tensor of the program"),
     "Callable": (callable, "a function"),
 }

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 Path_ = str | os.PathLike[str]
 
 
+@with_kinds(UsageError)
 def load(path: Path_, *, plugins: Sequence[str] = (), **options: Any) -> Run:
     """Load and check a program file, and set its states to their initial values.
 

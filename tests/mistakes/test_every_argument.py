@@ -113,6 +113,46 @@ def of_optimizer(name: str) -> Call:
     return (), {"rate": 0.1} | defaults(function), minimized
 
 
+def of_schedule(name: str) -> Call:
+    function = getattr(prograd.schedules, name)
+    width = {"steps": 5, "period": 5, "every": 5, "milestones": [3, 5], "rates": [0.1, 0.2, 0.3], "factor": 0.5}
+    needed = {p for p, each in signature(function).parameters.items() if each.kind is Parameter.KEYWORD_ONLY}
+
+    def minimized(*args: Any, **settings: Any) -> None:
+        network = Network()
+        network.program.minimize(network.loss, prograd.sgd(function(*args, **settings)))
+
+    first = () if name == "piecewise" else (64,) if name == "noam" else (0.1,)
+    return first, defaults(function) | {key: value for key, value in width.items() if key in needed}, minimized
+
+
+def of_initialiser(name: str) -> Call:
+    function = getattr(prograd.initialisers, name)
+
+    def initialised(*args: Any, **choices: Any) -> None:
+        prograd.Program("t").parameter("w", (4, 4), initial=function(*args, **choices))
+
+    optional = {p.name: p.default for p in signature(function).parameters.values() if p.default is not p.empty}
+    return {"constant": (1.0,), "from_file": ("w.npz",)}.get(name, ()), optional, initialised
+
+
+def of_metric(name: str) -> Call:
+    network = Network()
+    function = getattr(prograd.metrics, name)
+    args = (network.loss,) if name == "mean" else (network.h, network.y)
+    return args, defaults(function), lambda *args, **more: network.program.metrics(m=function(*args, **more))
+
+
+def of_callback(name: str) -> Call:
+    function = getattr(prograd.callbacks, name)
+
+    def trained(**choices: Any) -> None:
+        run = prograd.Run(Network().trained().compile(n=32), engine="reference")
+        run.train(data=ROWS, epochs=1, callbacks=[function(**choices)], progress=False)
+
+    return (), defaults(function), trained
+
+
 def of_data(name: str) -> Call:
     prograd.data.pack({"a": [1.0, 2, 3], "b": ["x", "y", "x"]}, "r.safetensors", force=True, classes=["b"])
     arguments: dict[str, tuple[Any, ...]] = {
@@ -134,6 +174,11 @@ FUNCTIONS: list[tuple[Callable[[str], Call], str]] = [
     *((of_run, name) for name in ("save", "load", "resume")),
     *((of_layer, name) for name in ("dense", "conv", "conv_norm", "lstm", "gru", "attention", "transformer_block")),
     *((of_optimizer, name) for name in ("sgd", "momentum", "adam", "adamw", "nadam", "rmsprop", "lion", "lamb")),
+    *((of_schedule, name) for name in ("step", "multi_step", "piecewise", "cosine", "one_cycle", "noam")),
+    *((of_schedule, name) for name in ("linear_warmup", "warmup_cosine", "polynomial", "inverse_time")),
+    *((of_initialiser, name) for name in ("constant", "normal", "orthogonal", "variance_scaling", "from_file")),
+    *((of_metric, name) for name in ("accuracy", "top_k_accuracy", "confusion_matrix", "mean")),
+    *((of_callback, name) for name in ("EarlyStopping", "ReduceOnPlateau")),
     *((of_data, name) for name in ("pack", "write", "sample", "encode", "decode")),
 ]
 

@@ -40,7 +40,9 @@ class EarlyStopping:
 
     def __post_init__(self) -> None:
         _require_numbers("EarlyStopping", patience=(self.patience, 1, True), min_delta=(self.min_delta, 0, False))
-        _require_mode("EarlyStopping", self.mode)
+        _require_mode("EarlyStopping", self.mode, self.monitor)
+        if not isinstance(self.restore_best, bool):  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
+            raise UsageError(f"EarlyStopping: restore_best={self.restore_best!r} is not True or False")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +81,7 @@ class ReduceOnPlateau:
         )
         if not isinstance(self.factor, int | float) or not 0 < self.factor < 1:  # pyright: ignore[reportUnnecessaryIsInstance]: users may not check types
             raise UsageError(f"ReduceOnPlateau: factor={self.factor!r} is no number between 0 and 1")
-        _require_mode("ReduceOnPlateau", self.mode)
+        _require_mode("ReduceOnPlateau", self.mode, self.monitor)
 
 
 JUDGED: Final = EarlyStopping, ReduceOnPlateau
@@ -93,8 +95,10 @@ def _require_numbers(what: str, **given: tuple[object, int, bool]) -> None:
             raise UsageError(f"{what}: {name}={number!r} is no {kind} from {least} on")
 
 
-def _require_mode(what: str, mode: object) -> None:
-    if mode not in (None, "min", "max"):
+def _require_mode(what: str, mode: object, monitor: object) -> None:
+    if monitor is not None and not isinstance(monitor, str):
+        raise UsageError(f"{what}: monitor={monitor!r} is not text")
+    if mode is not None and (not isinstance(mode, str) or mode not in ("min", "max")):
         raise UsageError(f"{what}: mode={mode!r} is neither 'min' nor 'max'")
 
 
