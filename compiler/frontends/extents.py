@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from math import gcd
+from collections.abc import Iterable, Mapping, Sequence
+from math import gcd, prod
 from typing import NamedTuple
 
 from compiler.errors import CompileError
@@ -46,6 +46,10 @@ class Extent(NamedTuple):
                 f"{self.symbols[-1]!r}"
             )
         return self.number
+
+    def bound(self, sizes: Mapping[str, int]) -> int:
+        """Return the number of elements for these sizes of the symbols."""
+        return prod([self.number, *(sizes[symbol] for symbol in self.symbols)])
 
     def times(self, other: Extent) -> Extent:
         """Return the product of two extents."""

@@ -287,7 +287,7 @@ class Walk:
         return self._extents(list(x.shape)[window.get("start", 0) : window.get("end")])
 
     def _extents(self, extents: Sequence[Any], *, scalar: bool = False) -> Constant:
-        rows = [[self.symbols.in_trial(extent, trial) for extent in extents] for trial in range(self.symbols.trials)]
+        rows = [[extent.bound(sizes) for extent in extents] for sizes in self.symbols.sizes[: self.symbols.trials]]
         trials = [np.array(row, dtype=np.int64) for row in rows if all(n < 2**63 for n in row)]
         return Constant(settled([t.reshape(()) if scalar else t for t in trials]), self.symbols, self.store)
 
@@ -320,7 +320,7 @@ class Walk:
             if x is not None and not isinstance(x, list) and x is not MISSING:
                 for extent in x.shape:
                     dim = type.tensor_type.shape.dim.add()
-                    dim.dim_value = self.symbols.in_trial(extent, 0)
+                    dim.dim_value = extent.bound(self.symbols.sizes[0])
         return type
 
     def _infer(self, node: Any, domain: str, operands: Sequence[Any]) -> None:

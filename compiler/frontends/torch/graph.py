@@ -214,7 +214,7 @@ class Walk:
             extents = [product(self.sizes.shape(shape)) for shape in shapes]
         except CompileError:
             return True
-        return any(self.sizes.in_trial(extent, number) > MAX_TRIAL_ELEMENTS for extent in extents)
+        return any(extent.bound(self.sizes.sizes[number]) > MAX_TRIAL_ELEMENTS for extent in extents)
 
     def _with_ops(self, node: Any, block: Block) -> Any:
         """Return a constant as its operator computes it in the program."""
@@ -249,7 +249,7 @@ class Walk:
             return x.trials[number]
         if isinstance(x, Unsized):
             return x.in_trial(number)
-        return self.sizes.in_trial(x, number) if isinstance(x, Extent) else x
+        return x.bound(self.sizes.sizes[number]) if isinstance(x, Extent) else x
 
     def _results(self, node: Any) -> tuple[Result, ...]:
         values = node.meta["val"]

@@ -73,13 +73,6 @@ class Sizes:
         """Note the number of all rows of which a mask picks as many as a symbol of data."""
         self.rows[str(getattr(getattr(size, "node", None), "expr", size))] = extent
 
-    def in_trial(self, extent: Extent, number: int) -> int:
-        """Return the size of an extent in a trial."""
-        made = extent.number
-        for symbol in extent.symbols:
-            made *= self.sizes[number][symbol]
-        return made
-
     def factor(self, factor: Any, whole: Any = None) -> Extent:
         """Return a number or a symbol as an extent; raise CompileError for another factor of `whole`."""
         if factor.is_Integer:
@@ -122,7 +115,7 @@ class Unsized:
         """Return the number of a polynomial in a trial."""
         assert self.sizes is not None
         symbols = self.expression.free_symbols
-        return int(self.expression.subs({s: self.sizes.in_trial(self.sizes.factor(s), number) for s in symbols}))
+        return int(self.expression.subs({s: self.sizes.factor(s).bound(self.sizes.sizes[number]) for s in symbols}))
 
     def _value(self, block: Block, expression: Any) -> Value:
         assert self.sizes is not None

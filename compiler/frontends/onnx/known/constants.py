@@ -85,13 +85,6 @@ class Symbols:
         """The number of the trial in which all sizes are 1."""
         return self.primes
 
-    def in_trial(self, extent: Extent, trial: int) -> int:
-        """Return the size of an extent in a trial."""
-        made = extent.number
-        for symbol in extent.symbols:
-            made *= self.sizes[trial][symbol]
-        return made
-
     def extent(self, sizes: Sequence[float]) -> Extent:
         """Return the extent that has these sizes in the trials."""
         numbers = [int(size) if size == size // 1 else 0 for size in sizes]
@@ -205,8 +198,8 @@ class Constant:
         """Return the constant with an axis of 2 * batch elements, say, as two axes."""
         factors = [extent for own in factored(shape) for extent in own]
         trials = tuple(
-            trial.reshape([self.symbols.in_trial(extent, number) for extent in factors])
-            for number, trial in enumerate(self.trials)
+            trial.reshape([extent.bound(sizes) for extent in factors])
+            for sizes, trial in zip(self.symbols.sizes, self.trials, strict=False)
         )
         return Constant(trials, self.symbols, self.store)
 

@@ -30,7 +30,7 @@ def _attention(
 
     A mask that masks nothing is left out, and a lower triangle is `causal`.
     """
-    q, k, v = (x.tensor(call.block) if isinstance(x, Constant) else x for x in (queries, keys, values))
+    q, k, v = map(call.tensor, (queries, keys, values))
     if isinstance(mask, Constant):
         kind = mask.mask_kind()
         is_causal, mask = is_causal or kind == "causal", None if kind else mask.tensor(call.block)

@@ -11,6 +11,7 @@ from compiler.frontends.arranged import Arranged, arranged, like, plain, pointwi
 from compiler.frontends.elements import cast_to
 from compiler.frontends.extents import Extent
 from compiler.frontends.pieces import number_of
+from compiler.frontends.torch.constants import Constant
 from prograd_proto.dtypes import FLOATS, DTypeName
 from registry import Block, Value
 
@@ -48,6 +49,10 @@ class Call:
     def shape(self) -> tuple[Extent, ...]:
         """The shape of the first result."""
         return self.results[0].shape
+
+    def tensor(self, x: Arranged | Constant) -> Arranged:
+        """Return an operand as a tensor of the program."""
+        return x.tensor(self.block) if isinstance(x, Constant) else x
 
 
 Mapping = Callable[..., Any]

@@ -60,7 +60,7 @@ def _map(call: Call, function: Graph, xs: Sequence[Any], more: Sequence[Any] = (
 
 def _value(call: Call, x: Arranged | Constant) -> Value:
     """Return an operand with the axes and extents of the model."""
-    return plain(x.tensor(call.block) if isinstance(x, Constant) else x)
+    return plain(call.tensor(x))
 
 
 OPERATORS: Final[dict[str, Mapping]] = {

@@ -65,7 +65,7 @@ def _checked(call: Call, index: Arranged | Constant, x: Arranged, axis: int) -> 
 
 def _index(call: Call, x: Arranged | Constant, indices: Sequence[Arranged | Constant | None]) -> Arranged:
     """Return x[..., indices, ...] with NumPy's rule: adjacent indices stay in their place."""
-    x = x.tensor(call.block) if isinstance(x, Constant) else x
+    x = call.tensor(x)
     used = [axis for axis, index in enumerate(indices) if index is not None]
     if (whole := _all_positions(call, x, indices)) is not None:
         return whole
@@ -299,8 +299,7 @@ def _embedding_bag(
 ) -> tuple[Arranged, None, None, None]:
     """Return sums, means or maxima of bags of equal lengths, as rows of two axes have them."""
     _require_no_frequencies(by_frequency)
-    table, indices = (x.tensor(call.block) if isinstance(x, Constant) else x for x in (table, indices))
-    weights = weights.tensor(call.block) if isinstance(weights, Constant) else weights
+    table, indices = map(call.tensor, (table, indices))
     size = _bag_size(offsets, includes_last)
     bags = None if size is None else indices.shape[0].over(Extent(size))
     if bags is None or size is None:
@@ -308,7 +307,7 @@ def _embedding_bag(
     codes = plain(viewed(indices, (bags, Extent(size))))
     rows = ops.embedding(plain(table), codes, padding_index=None if padding < 0 else padding)
     if weights is not None:
-        rows = rows * ops.unsqueeze(plain(viewed(weights, (bags, Extent(size)))), axis=(-1,))
+        rows = rows * ops.unsqueeze(plain(viewed(call.tensor(weights), (bags, Extent(size)))), axis=(-1,))
     if padding >= 0 and mode:
         raise CompileError("bags with padding_idx are imported for mode='sum'")
     return arranged((ops.sum, ops.mean, ops.max)[mode](rows, axis=(1,))), None, None, None
