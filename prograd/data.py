@@ -28,6 +28,7 @@ from compiler.data.pack import packed, packed_like
 from compiler.data.write import write as write
 from prograd_proto.argument_kinds import with_kinds
 from prograd_proto.ragged_names import OFFSETS
+from prograd_proto.spelling import module_getattr
 from registry import Value, ops
 from runtime.dtypes import Array
 from runtime.errors import UsageError
@@ -122,11 +123,8 @@ def decode(numbers: object, column: str, like: Path_) -> Array | Value:
     return ops.expm1(wide) if found.transform == "log" else wide
 
 
-def __getattr__(name: str) -> object:
-    from prograd_proto.spelling import no_name
-
-    raise no_name("prograd.data", name, __dir__())
-
-
 def __dir__() -> list[str]:
     return ["decode", "encode", "pack", "sample", "write"]
+
+
+__getattr__ = module_getattr("prograd.data", __dir__())

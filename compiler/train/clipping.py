@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from prograd_proto.argument_kinds import with_kinds
 from prograd_proto.settings import Interval
+from prograd_proto.spelling import module_getattr
 from registry import OpError, Value, ops
 from registry.settings import Number, require_within
 
@@ -62,7 +63,4 @@ def _require_positive(name: str, limit: Number) -> None:
         raise OpError(f"{name}: limit={limit} is not above 0")
 
 
-def __getattr__(name: str) -> object:
-    from prograd_proto.spelling import no_name
-
-    raise no_name("prograd.clipping", name, __all__)
+__getattr__ = module_getattr("prograd.clipping", __all__)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from prograd_proto import TensorType
 from prograd_proto.argument_kinds import with_kinds
+from prograd_proto.spelling import module_getattr
 from registry import Block, OpError, Value, ops
 from registry.ops.fill import full
 
@@ -174,7 +175,4 @@ def _dtype(type: TensorType) -> Any:
     return type.dtype
 
 
-def __getattr__(name: str) -> object:
-    from prograd_proto.spelling import no_name
-
-    raise no_name("prograd.initialisers", name, __all__)
+__getattr__ = module_getattr("prograd.initialisers", __all__)

@@ -27,6 +27,7 @@ from compiler.train.settings import with_settings
 from compiler.train.wrong_optimizers import wrong_optimizer
 from prograd_proto import TensorType
 from prograd_proto.settings import Interval
+from prograd_proto.spelling import module_getattr
 from registry import Block, Value, ops
 from registry.errors import OpError
 from registry.ops.fill import full
@@ -401,7 +402,4 @@ def rate_for(block: Block, rate: Value, w: Value, scale: float) -> Value:
     return scaled if scaled.dtype == w.dtype else ops.cast(scaled, dtype=w.dtype)
 
 
-def __getattr__(name: str) -> object:
-    from prograd_proto.spelling import no_name
-
-    raise no_name("prograd.optimizers", name, __all__)
+__getattr__ = module_getattr("prograd.optimizers", __all__)

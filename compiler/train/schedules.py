@@ -19,6 +19,7 @@ from compiler.train.plateaus import plateau_desc, plateau_scale
 from compiler.train.settings import with_settings
 from prograd_proto.argument_kinds import with_kinds
 from prograd_proto.settings import Interval
+from prograd_proto.spelling import module_getattr
 from registry import Block, OpError, Value, ops
 from registry.settings import Number, require_within
 
@@ -343,13 +344,10 @@ def _begin(n: Value, period: int, growth: float) -> Value:
     return (growth**n - 1.0) * (period / (growth - 1.0))
 
 
-def __getattr__(name: str) -> object:
-    from prograd_proto.spelling import no_name
-
-    raise no_name("prograd.schedules", name, __dir__())
-
-
 def __dir__() -> list[str]:
     """Return the names that a notebook completes."""
     own = globals().items()
     return sorted(name for name, thing in own if name[0] != "_" and getattr(thing, "__module__", "") == __name__)
+
+
+__getattr__ = module_getattr("prograd.schedules", __dir__())

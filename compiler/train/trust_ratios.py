@@ -10,6 +10,7 @@ from compiler.train.optimizers import Optimizer, Slot, keeping
 from compiler.train.schedules import Rate, as_schedule
 from compiler.train.settings import with_settings
 from prograd_proto import TensorType
+from prograd_proto.spelling import module_getattr
 from registry import Value, ops
 from registry.settings import Number
 
@@ -148,7 +149,4 @@ def _ratio(a: Value, b: Value) -> Value:
     return ops.where(defined, a / ops.where(defined, b, 1.0), 1.0)
 
 
-def __getattr__(name: str) -> object:
-    from prograd_proto.spelling import no_name
-
-    raise no_name("prograd.trust_ratios", name, __all__)
+__getattr__ = module_getattr("prograd.trust_ratios", __all__)

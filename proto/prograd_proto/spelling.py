@@ -1,6 +1,6 @@
 """Suggestions for an unknown name: the closest known name, or all known names."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 MAX_NAME_CHARACTERS: Final = 100
@@ -59,6 +59,15 @@ def no_attribute(thing: str, name: str, owner: object, elsewhere: Mapping[str, s
     if elsewhere and name in elsewhere:
         return AttributeError(f"{thing} has no {name!r}; write {elsewhere[name]}")
     return no_name(thing, name, [word for word in dir(owner) if not word.startswith("_")])
+
+
+def module_getattr(module: str, known: Iterable[str]) -> Callable[[str], object]:
+    """Return the `__getattr__` of a module with these names, which raises the error of `no_name`."""
+
+    def raise_no_name(name: str) -> object:
+        raise no_name(module, name, known)
+
+    return raise_no_name
 
 
 def no_name(thing: str, name: str, known: Iterable[str]) -> AttributeError:
