@@ -25,6 +25,8 @@ from runtime.command_line.calling import call_verb, require_consistent
 from runtime.command_line.ending import ended
 from runtime.command_line.parsing import parsed
 from runtime.commands.verbs.command import COMMAND
+from runtime.commands.verbs.options import MPI
+from runtime.ranks.join import require_alone
 from runtime.runs.interrupts import ENDINGS, Interrupts
 
 
@@ -41,4 +43,16 @@ def _run(options: argparse.Namespace) -> int | None:
 
         use_plugins(options.plugin)
     with Interrupts(*ENDINGS, at_once=True) as options.interrupts:
+        return _call(options)
+
+
+def _call(options: argparse.Namespace) -> int | None:
+    """Call the verb; one that has --mpi runs as a rank with it, and without it must be the only process."""
+    if MPI not in options.verb.options:
         return call_verb(options)
+    if not options.mpi:
+        require_alone()
+        return call_verb(options)
+    from runtime.commands.ranks import as_rank  # few runs have several processes
+
+    return as_rank(options)

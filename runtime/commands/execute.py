@@ -28,7 +28,6 @@ from runtime.dtypes import Array
 from runtime.errors import NonFinite, OutOfTime, UsageError
 from runtime.files.output import require_form
 from runtime.memory.limit import MemoryLimit, peak_rss
-from runtime.ranks.join import require_alone
 from runtime.rows.table_names import are_images, is_table
 from runtime.runs.checkpoints.checkpoint_folder import CheckpointFolder
 from runtime.runs.course import MAX_STEPS_AT_ONCE
@@ -76,15 +75,6 @@ def execute(options: argparse.Namespace) -> int:
 
     Results go to stdout, and the last line of it sums them up; progress and messages go to stderr.
     """
-    if options.mpi:
-        from runtime.commands.ranks import as_rank  # few runs have several processes
-
-        return as_rank(options, _execute)
-    require_alone()
-    return _execute(options)
-
-
-def _execute(options: argparse.Namespace) -> int:
     options.attestation = None
     run, fields, failures = perform(options)
     if options.record:

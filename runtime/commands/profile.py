@@ -27,7 +27,6 @@ from runtime.engines.engine import Executor
 from runtime.engines.parts import Part, Spell, TimeInBlocks
 from runtime.entries import BoundEntry
 from runtime.files.output import require_form
-from runtime.ranks.join import require_alone
 from runtime.rows.rows import Rows
 from runtime.runs.overtime import Overtime
 from runtime.runs.run import Run
@@ -66,15 +65,6 @@ def profile(options: argparse.Namespace) -> int:
 
     The states that the steps change are not kept. Feeds without data and without --feed are zeros.
     """
-    if options.mpi:
-        from runtime.commands.ranks import as_rank  # few runs have several processes
-
-        return as_rank(options, _profile_within_limits)
-    require_alone()
-    return _profile_within_limits(options)
-
-
-def _profile_within_limits(options: argparse.Namespace) -> int:
     require_free([options.trace], force=options.force)
     if options.trace is not None:
         require_form(options.trace, ".json", "traces")

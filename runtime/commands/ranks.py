@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from prograd_proto.wording import words_of_a_command
+from runtime.command_line.calling import call_verb
 from runtime.command_line.ending import error_sentence, exit_code
 from runtime.command_line.tables import Verb
 from runtime.errors import OutOfTime, ResourceLimit, UsageError
@@ -42,8 +43,8 @@ _OUT_OF_TIME: Final = 1
 _SIGNALS: Final = 2
 
 
-def as_rank(options: argparse.Namespace, run: Callable[[argparse.Namespace], int]) -> int:
-    """Run a verb as a rank, and return its exit code; an error ends all ranks."""
+def as_rank(options: argparse.Namespace) -> int | None:
+    """Call the verb as a rank, and return its exit code; an error ends all ranks."""
     timeout = options.collective_timeout
     watch = watched(options.say, f"rank {number_by_launcher()}", timeout)
     group = None
@@ -53,7 +54,7 @@ def as_rank(options: argparse.Namespace, run: Callable[[argparse.Namespace], int
             watch.joined()
             if group.rank:
                 _keep_quiet(options)
-            code = run(options)
+            code = call_verb(options)
             group.leave()
     except BaseException as error:
         if group is None:
