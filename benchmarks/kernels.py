@@ -91,7 +91,7 @@ def bound(op: str, operands: list[np.ndarray], attributes: dict[str, Any]) -> Ca
     OPS[op](*values, **OPS[op].signature.spelled(attributes))
     [desc] = block.desc.ops
     types, given = [value.type for value in values], attributes_of(desc)
-    made = KERNELS[op].contract.outputs(*types, **given), KERNELS[op].scratch(types, given)
+    made = KERNELS[op].contract.rule.results(*types, **given), KERNELS[op].scratch(types, given)
     outputs, scratch = ([aligned_array(type) for type in some] for some in made)
     return KERNELS[op].bind(operands, outputs, scratch, given, desc.random_stream)
 

@@ -10,6 +10,7 @@ from prograd_proto import Attribute
 from prograd_proto import program_pb2 as pb
 from prograd_proto.attributes import KIND_OF_ANNOTATION
 from prograd_proto.dtypes import ITEM_BYTES
+from prograd_proto.result_types import parameters_of
 from registry.errors import OpError
 from registry.other_names import no_attribute, too_many_tensors
 from registry.spellings import SPELLINGS
@@ -22,7 +23,6 @@ STATE_MARK: Final = object()
 """The default of a parameter whose operand is the program's state of that name."""
 
 MAX_INT64: Final = 2**63 - 1
-_VARIADIC_FLAG = 0x04  # flag of a code object: the function takes *args
 
 
 @dataclass(frozen=True)
@@ -150,27 +150,18 @@ class Signature:
 
 def read_signature(infer: Callable[..., Any], outputs: tuple[str, ...]) -> Signature:
     """Return the schema that a function's signature declares; raise OpError if it is invalid."""
-    code = infer.__code__
-    names = code.co_varnames
-    positional = names[: code.co_argcount]
-    keyword = names[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-    variadic = bool(code.co_flags & _VARIADIC_FLAG)
-    if variadic:
-        positional += (names[code.co_argcount + code.co_kwonlyargcount],)
-    defaults = infer.__defaults__ or ()
-    annotations = infer.__annotations__
+    taken, annotations = parameters_of(infer), infer.__annotations__
     if not all(isinstance(annotation, str) for annotation in annotations.values()):
         raise OpError(f"{infer.__name__}: begin its module with `from __future__ import annotations`")
-    optional = positional[code.co_argcount - len(defaults) : code.co_argcount]
     return Signature(
         op=infer.__name__,
-        inputs=positional,
-        defaults=dict(zip(optional, defaults, strict=True)),
-        numbers=frozenset(name for name in positional if "Operand" in str(annotations.get(name))),
-        variadic=variadic,
+        inputs=taken.inputs,
+        defaults={name: default for name, default in taken.defaults.items() if name in taken.inputs},
+        numbers=frozenset(name for name in taken.inputs if "Operand" in str(annotations.get(name))),
+        variadic=taken.variadic,
         attributes=dict(
-            _attribute(infer.__name__, name, annotations.get(name), (infer.__kwdefaults__ or {}).get(name, _REQUIRED))
-            for name in keyword
+            _attribute(infer.__name__, name, annotations.get(name), taken.defaults.get(name, _REQUIRED))
+            for name in taken.attributes
         ),
         outputs=outputs,
         variadic_outputs=str(annotations.get("return")).startswith("list["),

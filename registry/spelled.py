@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
-from inspect import CO_VARARGS, Signature, signature
 from typing import Any, ParamSpec, TypeVar
 
 from prograd_proto.argument_kinds import with_kinds
+from prograd_proto.result_types import Parameters, parameters_of
 from registry.arrays import is_array
 from registry.errors import OpError
 from registry.other_names import attribute_by_name, no_attribute, too_many_tensors
@@ -29,20 +29,22 @@ def spelled(function: Callable[P, R]) -> Callable[P, R]:
 
 def described(function: Callable[P, R]) -> Callable[P, R]:
     """Let the errors of a function of tensors begin with the user's line, its name and its operands."""
-    taken = signature(function)
-    weights = {name for name, parameter in taken.parameters.items() if parameter.annotation == "Weights | None"}
+    taken = parameters_of(function)
+    weights = {name for name, annotation in function.__annotations__.items() if annotation == "Weights | None"}
     checked = with_kinds(OpError, named=False)(function)
-    optional = {name for name, parameter in taken.parameters.items() if parameter.default is None}
+    optional = {name for name, default in taken.defaults.items() if default is None}
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        named = [(name, x) for name, x in _named(function, args, kwargs) if x is not None or name not in optional]
+        named = [
+            (name, x) for name, x in _named(function, taken, args, kwargs) if x is not None or name not in optional
+        ]
         for name, operand in named:
             if not isinstance(operand, Value) and not (is_array(operand) and name in weights):
-                by_name = attribute_by_name(operand, _attributes(taken)) if name in optional or "[" in name else ""
+                by_name = attribute_by_name(operand, taken.attributes) if name in optional or "[" in name else ""
                 raise OpError(f"{function.__name__}: {name}={operand!r} is not a tensor of a program{by_name}")
         try:
-            _require_call(function, taken, args, kwargs)
+            _require_call(taken, args, kwargs)
             return checked(*args, **kwargs)
         except OpError as error:
             raise OpError(_described(function.__name__, named, str(error))) from None
@@ -50,45 +52,32 @@ def described(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def _require_call(
-    function: Callable[..., Any], taken: Signature, args: Sequence[Any], keywords: Mapping[str, Any]
-) -> None:
+def _require_call(taken: Parameters, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
     """Raise OpError for an unknown attribute, a missing one, and one given without its name."""
-    code = function.__code__
-    attributes = _attributes(taken)
     for name in keywords:
-        if name not in taken.parameters:
-            raise OpError(no_attribute(name, attributes))
-    inputs = code.co_varnames[: code.co_argcount]
-    if len(args) > len(inputs) and not any(p.kind is p.VAR_POSITIONAL for p in taken.parameters.values()):
-        raise OpError(too_many_tensors(inputs, len(args), attributes))
-    for name, parameter in taken.parameters.items():
-        given = name in keywords or name in inputs[: len(args)] or parameter.kind is parameter.VAR_POSITIONAL
-        if not given and parameter.default is parameter.empty:
-            if name in attributes:
+        if name not in (*taken.inputs, *taken.attributes):
+            raise OpError(no_attribute(name, taken.attributes))
+    if len(args) > len(taken.single) and not taken.variadic:
+        raise OpError(too_many_tensors(taken.inputs, len(args), taken.attributes))
+    given = {*keywords, *taken.single[: len(args)], *taken.defaults}
+    for name in (*taken.single, *taken.attributes):
+        if name not in given:
+            if name in taken.attributes:
                 raise OpError(f"the attribute {name!r} is missing; give it by name, as {name}=…")
             raise OpError(f"the operand {name!r} is missing")
 
 
-def _attributes(taken: Signature) -> list[str]:
-    return [name for name, parameter in taken.parameters.items() if parameter.kind is parameter.KEYWORD_ONLY]
-
-
 def _named(
-    function: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]
+    function: Callable[..., Any], taken: Parameters, args: tuple[Any, ...], keywords: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any]]:
     """Return the tensors of a call with their names, xs[0], xs[1] ... for variadic ones; text is no tensor."""
-    code = function.__code__
-    single = code.co_varnames[: code.co_argcount]
-    for name, operand in zip(single, args, strict=False):
+    for name, operand in zip(taken.single, args, strict=False):
         if function.__annotations__.get(name) != "str":
             yield name, operand
-    if code.co_flags & CO_VARARGS:
-        variadic = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
-        for i, operand in enumerate(args[len(single) :]):
-            yield f"{variadic}[{i}]", operand
+    for i, operand in enumerate(args[len(taken.single) :] if taken.variadic else ()):
+        yield f"{taken.inputs[-1]}[{i}]", operand
     for name, operand in keywords.items():
-        if name in single and function.__annotations__.get(name) in ("Value", "Weights | None"):
+        if name in taken.single and function.__annotations__.get(name) in ("Value", "Weights | None"):
             yield name, operand
 
 

@@ -14,7 +14,7 @@ def constant_array(tensor: pb.SmallTensor) -> Array:
 
     Raises ProgramError if the tensor is malformed.
     """
-    [type] = CONTRACTS["constant"].outputs(value=tensor)
+    [type] = CONTRACTS["constant"].rule.results(value=tensor)
     dtype = numpy_dtype(type.dtype)
     array = np.frombuffer(tensor.data, dtype.newbyteorder("<")).astype(dtype).reshape(type.static_shape)
     array.flags.writeable = False

@@ -11,12 +11,12 @@ before anything is allocated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypedDict, Unpack
 
 from prograd_proto import ProgramError, TensorType
 from prograd_proto.errors import require as require
-from prograd_proto.result_types import RULES, Types, read_rule
+from prograd_proto.result_types import RULES, Rule, Types, read_rule
 from prograd_proto.upgrades import declare_version
 from runtime.row_rules import RowRule
 
@@ -49,9 +49,7 @@ class Effect(NamedTuple):
 class Facts(TypedDict, total=False):
     """The facts that a declaration may state of an operator besides its rule; defaults are those of `Contract`."""
 
-    version: int
     view: bool
-    halves: bool
     random: bool
     effects: tuple[Effect, ...]
     variadic_outputs: bool
@@ -61,19 +59,13 @@ class Facts(TypedDict, total=False):
 
 
 class Contract(NamedTuple):
-    """An operator, as its rule's signature and its declaration describe it.
+    """An operator, as its rule and its declaration describe it.
 
     Attributes:
         name: name of the operator.
-        outputs: function from input types and attributes to output types; raises ProgramError.
-        inputs: names of the inputs.
-        optional: number of trailing inputs that may be absent.
-        variadic: True if the last input stands for any number of inputs.
-        attributes: name -> word of `prograd_proto.attributes.KINDS`.
-        version: version of the operator's meaning.
+        rule: its operands, attributes, version and the types of its results.
         view: True if output 0 has the bytes of input 0. The two may share memory, and the input keeps its value; where
             they share it, there is nothing to compute.
-        halves: True if the operator also accepts and returns 16-bit floats.
         random: True if its ops have a random stream.
         effects: effects of its ops besides reading operands and writing results.
         variadic_outputs: True if the attributes determine the number of outputs.
@@ -87,14 +79,8 @@ class Contract(NamedTuple):
     """
 
     name: str
-    outputs: Callable[..., tuple[TensorType, ...]]
-    inputs: tuple[str, ...]
-    optional: int
-    variadic: bool
-    attributes: Mapping[str, str]
-    version: int = 1
+    rule: Rule
     view: bool = False
-    halves: bool = False
     random: bool = False
     effects: tuple[Effect, ...] = ()
     variadic_outputs: bool = False
@@ -103,13 +89,23 @@ class Contract(NamedTuple):
     operations: Callable[..., int] | None = None
 
 
-def declare(name: str, rule: Types | None = None, *, namespace: str = "", **facts: Unpack[Facts]) -> Contract:
+def declare(
+    name: str,
+    rule: Types | None = None,
+    *,
+    namespace: str = "",
+    version: int = 1,
+    halves: bool = False,
+    **facts: Unpack[Facts],
+) -> Contract:
     """Enter the contract of an operator into the table; raise ProgramError if there is one already.
 
     Args:
         name: name of the operator.
         rule: rule of a plugin's operator (`prograd_proto.result_types`); it stands in the common table for others.
         namespace: for a plugin's operators the plugin's name, which precedes a dot in the op type.
+        version: version of a plugin's operator; that of others stands in the common table, and so does `halves`.
+        halves: True if a plugin's operator accepts and returns 16-bit floats too.
         facts: further facts, as `Contract` explains them.
     """
     name = f"{namespace}.{name}" if namespace else name
@@ -118,22 +114,12 @@ def declare(name: str, rule: Types | None = None, *, namespace: str = "", **fact
     require(
         rule is not None or name in RULES, f"kernel {name!r} needs a rule of the types of its results: @kernel(rule)"
     )
-    given = RULES[name] if rule is None else read_rule(rule)
-    if rule is None:
-        facts = {"halves": given.halves, "version": given.version, **facts}
-    contract = Contract(
-        name=name,
-        outputs=given.results,
-        inputs=given.inputs,
-        optional=given.optional,
-        variadic=given.variadic,
-        attributes=given.attributes,
-        **facts,
-    )
-    require_known(f"the operations of kernel {name!r}", contract.operations, {*contract.inputs, "out"})
+    own = RULES[name] if rule is None else read_rule(rule)._replace(halves=halves, version=version)
+    contract = Contract(name, own, **facts)
+    require_known(f"the operations of kernel {name!r}", contract.operations, {*own.inputs, "out"})
     require(not (contract.view and contract.effects), f"kernel {name!r} is a view, which does nothing, and has effects")
     if namespace:
-        declare_version(name, contract.version)
+        declare_version(name, own.version)
     CONTRACTS[name] = contract
     return contract
 
@@ -151,10 +137,10 @@ def by_name(
 
     A variadic input and several outputs are tuples; an absent input is None.
     """
-    fixed = len(contract.inputs) - contract.variadic
-    named: dict[str, Any] = dict.fromkeys(contract.inputs) | dict(zip(contract.inputs[:fixed], inputs, strict=False))
-    if contract.variadic:
-        named[contract.inputs[-1]] = tuple(inputs[fixed:])
+    names, fixed = contract.rule.inputs, len(contract.rule.inputs) - contract.rule.variadic
+    named: dict[str, Any] = dict.fromkeys(names) | dict(zip(names[:fixed], inputs, strict=False))
+    if contract.rule.variadic:
+        named[names[-1]] = tuple(inputs[fixed:])
     if outputs is not None:
         named["out"] = tuple(outputs) if len(outputs) != 1 or contract.variadic_outputs else outputs[0]
     return named

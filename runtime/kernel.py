@@ -47,7 +47,7 @@ class Kernel(NamedTuple):
         if self.room is None:
             return ()
         asked = parameters(self.room)
-        outputs = self.contract.outputs(*inputs, **attributes) if "out" in asked else None
+        outputs = self.contract.rule.results(*inputs, **attributes) if "out" in asked else None
         named = by_name(self.contract, inputs, outputs) | attributes
         return tuple(self.room(*[named[name] for name in asked]))
 
@@ -65,7 +65,7 @@ class Kernel(NamedTuple):
         more: dict[str, object] = {"scratch": list(scratch)} if scratch else {}
         if self.contract.random:
             more["random_stream"] = random_stream
-        if self.contract.halves:
+        if self.contract.rule.halves:
             inputs = [None if array is None else _bits(array) for array in inputs]
             outputs = [_bits(array) for array in outputs]
         out = outputs[0] if len(outputs) == 1 and not self.contract.variadic_outputs else list(outputs)
@@ -82,6 +82,8 @@ def kernel(
     scratch: Room | None = None,
     in_place: Sequence[tuple[int, int]] = (),
     namespace: str = "",
+    version: int = 1,
+    halves: bool = False,
     **facts: Unpack[Facts],
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Declare an operator with the decorated function's name, and the function as its kernel.
@@ -92,18 +94,20 @@ def kernel(
             or `out` for the output (a tuple if there are several).
         in_place: (output, input) pairs that may share memory; the pair of a view always may.
         namespace: for a plugin's kernels the plugin's name, which precedes a dot in the op type.
-        facts: facts of the operator's contract, as `runtime.contract.Contract` explains them: `version`, `view`,
-            `effects`, `rows`, `operations` … With `halves` the function sees bfloat16 as uint16. With
-            `variadic_outputs` it gets a list as `out` whatever the number of outputs. `random` follows from its
-            parameters.
+        version: version of a plugin's operator, as `runtime.contract.declare` explains it.
+        halves: True if a plugin's operator takes 16-bit floats too. The function sees bfloat16 as uint16.
+        facts: facts of the operator's contract, as `runtime.contract.Contract` explains them: `view`, `effects`,
+            `rows`, `operations` … With `variadic_outputs` the function gets a list as `out` whatever the number of
+            outputs. `random` follows from its parameters.
     """
 
     def declared(function: Callable[..., None]) -> Callable[..., None]:
         name, random = function.__name__.removesuffix("_"), _takes_random_stream(function)
-        contract = declare(name, rule, namespace=namespace, **facts | {"random": random})
-        require_known(
-            f"the scratch of kernel {contract.name!r}", scratch, {*contract.inputs, *contract.attributes, "out"}
+        contract = declare(
+            name, rule, namespace=namespace, version=version, halves=halves, **facts | {"random": random}
         )
+        known = {*contract.rule.inputs, *contract.rule.attributes, "out"}
+        require_known(f"the scratch of kernel {contract.name!r}", scratch, known)
         pairs = ((0, 0),) if contract.view else tuple(in_place)
         KERNELS[contract.name] = Kernel(contract, function, scratch, pairs, elementwise=False)
         return function

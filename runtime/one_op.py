@@ -25,7 +25,7 @@ def compute(op: pb.OpDesc, operands: Sequence[pb.SmallTensor | None]) -> list[pb
     attributes = attributes_of(op)
     inputs = [constant_array(operand) if operand is not None else None for operand in operands]
     types = [None if x is None else array_type(x) for x in inputs]
-    outputs = [aligned_array(type) for type in CONTRACTS[op.type].outputs(*types, **attributes)]
+    outputs = [aligned_array(type) for type in CONTRACTS[op.type].rule.results(*types, **attributes)]
     with np.errstate(all="ignore"):
         call_of(op.type, attributes, inputs, outputs)()
     return [_small_tensor(array) for array in outputs]

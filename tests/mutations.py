@@ -188,7 +188,7 @@ def one_op_changed(rng: random.Random) -> bytes:
     contract = CONTRACTS[op.type]
     with suppress(Exception):  # whatever is wrong is for the runtime to find
         types = [type_of(tensors[name]) if name else None for name in op.inputs]
-        made = contract.outputs(*types, **attributes_of(op))
+        made = contract.rule.results(*types, **attributes_of(op))
         for name, type in zip(op.outputs, made, strict=True):
             tensors[name].CopyFrom(tensor_desc(name, type))
     return program.SerializeToString(deterministic=True)

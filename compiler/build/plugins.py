@@ -57,10 +57,10 @@ def _require_equal(plugin: str, operator: Op[..., Any], contract: Contract) -> N
     """Raise PluginError unless the kernel has the signature and the version of the operator."""
     signature = operator.signature
     for what, declared, computed in (
-        ("inputs", signature.inputs, contract.inputs),
-        ("attributes", {name: spec.kind for name, spec in signature.attributes.items()}, contract.attributes),
-        ("optional inputs", sum(default is None for default in signature.defaults.values()), contract.optional),
-        ("variadic inputs", signature.variadic, contract.variadic),
+        ("inputs", signature.inputs, contract.rule.inputs),
+        ("attributes", {name: spec.kind for name, spec in signature.attributes.items()}, contract.rule.attributes),
+        ("optional inputs", sum(default is None for default in signature.defaults.values()), contract.rule.optional),
+        ("variadic inputs", signature.variadic, contract.rule.variadic),
         ("variadic outputs", signature.variadic_outputs, contract.variadic_outputs),
         ("random numbers", operator.random, contract.random),
     ):

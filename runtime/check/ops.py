@@ -102,7 +102,7 @@ def _check(operators: Operators, op: pb.OpDesc, types: Mapping[str, TensorType])
     if op.type not in CONTRACTS:
         raise ProgramError(f"this runtime has no kernel {op.type!r}{_closest(op.type)}")
     contract = CONTRACTS[op.type]
-    _check_version(operators.listed.get(op.type, ()), op.type, contract.version)
+    _check_version(operators.listed.get(op.type, ()), op.type, contract.rule.version)
     _check_marks(operators, op)
     require(not op.blocks, "it has sub-blocks, which its kernel does not run")
     require(
@@ -165,8 +165,8 @@ def _check_control(operators: Operators, op: pb.OpDesc, types: Mapping[str, Tens
 
 def _results(op: pb.OpDesc, contract: Contract, operands: Operands, target: Target) -> Results:
     attributes = attributes_of(op)
-    _check_kinds(op, contract.attributes, attributes)
-    outputs = contract.outputs(*operands, **attributes)
+    _check_kinds(op, contract.rule.attributes, attributes)
+    outputs = contract.rule.results(*operands, **attributes)
     _check_halves(contract, operands, outputs)
     return Results(outputs, target.scratch(op.type, operands, attributes))
 
@@ -177,13 +177,14 @@ def _check_version(listed: Sequence[int], type: str, version: int) -> None:
 
 
 def _check_operands(op: pb.OpDesc, contract: Contract, types: Mapping[str, TensorType]) -> None:
-    fixed = len(contract.inputs) - contract.variadic
-    fits = len(op.inputs) > fixed if contract.variadic else len(op.inputs) == fixed
+    rule = contract.rule
+    fixed = len(rule.inputs) - rule.variadic
+    fits = len(op.inputs) > fixed if rule.variadic else len(op.inputs) == fixed
     if not fits:
-        raise ProgramError(f"its kernel takes the operands ({', '.join(contract.inputs)}), it has {len(op.inputs)}")
+        raise ProgramError(f"its kernel takes the operands ({', '.join(rule.inputs)}), it has {len(op.inputs)}")
     for i, name in enumerate(op.inputs):
-        if not name and not fixed - contract.optional <= i < fixed:
-            raise ProgramError(f"its operand {contract.inputs[min(i, fixed)]!r} is absent")
+        if not name and not fixed - rule.optional <= i < fixed:
+            raise ProgramError(f"its operand {rule.inputs[min(i, fixed)]!r} is absent")
         if name and name not in types:
             raise ProgramError(f"it reads %{name}, which nothing defines before it")
 
@@ -200,11 +201,11 @@ def _check_kinds(op: pb.OpDesc, declared: Mapping[str, str], attributes: Mapping
 
 
 def _check_halves(contract: Contract, operands: Operands, outputs: Sequence[TensorType]) -> None:
-    if contract.halves:
+    if contract.rule.halves:
         return
     for i, type in enumerate(operands):
         if type is not None and type.dtype in HALVES:
-            what = contract.inputs[min(i, len(contract.inputs) - 1)]
+            what = contract.rule.inputs[min(i, len(contract.rule.inputs) - 1)]
             raise ProgramError(f"{what} is {type.dtype}, which it cannot compute with; float32 it can")
     for type in outputs:
         require(type.dtype not in HALVES, f"its output is {type.dtype}, which it does not make; a cast does")

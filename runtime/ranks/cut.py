@@ -180,7 +180,7 @@ class _Cutting:
         contract = CONTRACTS.get(op.type)
         if contract is None or contract.random or not (contract.by_element or contract.rows is pointwise):
             return False
-        if {"shape", "ints"} & {*contract.attributes.values()}:
+        if {"shape", "ints"} & {*contract.rule.attributes.values()}:
             return False
         shapes = {self._types[name].shape for name in (*op.inputs, *op.outputs) if name} - {()}
         return len(shapes) == 1 and bool(self._types[op.outputs[0]].rank)

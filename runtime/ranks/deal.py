@@ -95,9 +95,8 @@ def _list_operators(program: pb.ProgramDesc) -> None:
     """List the operators that dealing has added."""
     listed = {operator.type for operator in program.operators}
     used = {op.type for block in program.blocks for op in block.ops}
-    program.operators.extend(
-        pb.OperatorVersion(type=type, version=CONTRACTS[type].version) for type in used - listed if type in CONTRACTS
-    )
+    versions = {type: CONTRACTS[type].rule.version for type in used - listed if type in CONTRACTS}
+    program.operators.extend(pb.OperatorVersion(type=type, version=version) for type, version in versions.items())
     operators = sorted(program.operators, key=lambda operator: operator.type)
     copies = [pb.OperatorVersion.FromString(operator.SerializeToString()) for operator in operators]
     del program.operators[:]

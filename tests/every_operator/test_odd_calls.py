@@ -70,7 +70,7 @@ def require_files_keep_types(block: pb.BlockDesc):
         attributes = attributes_of(desc)
         shapes = [type.shape for type in (*inputs, *outputs) if type] + [attributes.get("shape", ())]
         if all(isinstance(extent, int) for shape in shapes for extent in shape):
-            assert list(CONTRACTS[desc.type].outputs(*inputs, **attributes)) == outputs
+            assert list(CONTRACTS[desc.type].rule.results(*inputs, **attributes)) == outputs
 
 
 def arguments(signature: inspect.Signature, program: Program, rng: random.Random) -> tuple[list[Any], dict[str, Any]]:

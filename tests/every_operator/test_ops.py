@@ -62,14 +62,14 @@ def test_samples_check_the_gradient_to_the_order_that_the_reference_says(op: Op)
 def test_a_contract_has_the_signature_of_its_operator(op: Op):
     contract = CONTRACTS[op.name]
     signature = op.signature
-    assert contract.inputs == signature.inputs
-    assert contract.attributes == {name: spec.kind for name, spec in signature.attributes.items()}
-    assert contract.optional == sum(default is None for default in signature.defaults.values())
-    assert contract.variadic == signature.variadic
+    assert contract.rule.inputs == signature.inputs
+    assert contract.rule.attributes == {name: spec.kind for name, spec in signature.attributes.items()}
+    assert contract.rule.optional == sum(default is None for default in signature.defaults.values())
+    assert contract.rule.variadic == signature.variadic
     assert contract.variadic_outputs == signature.variadic_outputs
     assert contract.random == op.random
-    assert contract.version == op.version
-    assert contract.halves == op.halves
+    assert contract.rule.version == op.version
+    assert contract.rule.halves == op.halves
 
 
 @each_op

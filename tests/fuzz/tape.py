@@ -52,7 +52,7 @@ class Tape:
             attributes = {name: self._sized(value) for name, value in attributes_of(op).items()}
             inputs = [self._read(name) if name else None for name in op.inputs]
             types = [None if x is None else array_type(x) for x in inputs]
-            made = kernel.contract.outputs(*types, **attributes), kernel.scratch(types, attributes)
+            made = kernel.contract.rule.results(*types, **attributes), kernel.scratch(types, attributes)
             outputs, scratch = ([_unwritten(type.static_shape, type.dtype) for type in some] for some in made)
             call = kernel.bind(inputs, outputs, scratch, attributes, op.random_stream)
             with np.errstate(all="ignore"):

@@ -40,7 +40,7 @@ def expected(op: pb.OpDesc, inputs: Sequence[np.ndarray | None]) -> list[np.ndar
     """Return the results of the reference kernel; absent operands are None."""
     kernel, attributes = KERNELS[op.type], attributes_of(op)
     types = [None if x is None else array_type(x) for x in inputs]
-    outputs = list(map(garbage, kernel.contract.outputs(*types, **attributes)))
+    outputs = list(map(garbage, kernel.contract.rule.results(*types, **attributes)))
     scratch = list(map(garbage, kernel.scratch(types, attributes)))
     with np.errstate(all="ignore"):
         kernel.bind(inputs, outputs, scratch, attributes, op.random_stream)()

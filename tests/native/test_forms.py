@@ -127,7 +127,7 @@ def cases(dtype):
 
 def accepted(name, operands, attributes):
     try:
-        CONTRACTS[name].outputs(*map(type_of, operands), **attributes)
+        CONTRACTS[name].rule.results(*map(type_of, operands), **attributes)
     except (ProgramError, TypeError):  # not of this dtype; not so many operands
         return False
     return True
@@ -163,7 +163,7 @@ def dtypes_of(operands):
 
 def reference(name, operands, attributes):
     types = list(map(type_of, operands))
-    outputs = [np.zeros(type.shape, type.dtype) for type in CONTRACTS[name].outputs(*types, **attributes)]
+    outputs = [np.zeros(type.shape, type.dtype) for type in CONTRACTS[name].rule.results(*types, **attributes)]
     rooms = [np.zeros(type.shape, type.dtype) for type in KERNELS[name].scratch(types, attributes)]
     with np.errstate(all="ignore"):
         KERNELS[name].bind(operands, outputs, rooms, attributes, 0)()

@@ -200,7 +200,7 @@ def test_the_same_operators_take_16_bits_in_the_registry_and_in_the_runtime():
     named = {*(MOVERS + FACTORS).split(), "dequantize"}  # whose scales may be of 16 bits
     assert {name for name, op in OPS.items() if op.halves} == named
     exchanges = {"all_gather"}  # of states that processes share, in any dtype
-    assert {name for name, contract in CONTRACTS.items() if contract.halves} == named | exchanges
+    assert {name for name, contract in CONTRACTS.items() if contract.rule.halves} == named | exchanges
 
 
 def test_every_other_operator_refuses_16_bits_wherever_it_takes_floats():

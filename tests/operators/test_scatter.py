@@ -248,7 +248,7 @@ RULES: list[tuple[str, tuple[TensorType, ...], dict[str, Any], str]] = [
 def test_a_kernel_refuses_what_a_file_may_not_ask_of_it(
     name: str, inputs: tuple[TensorType, ...], attributes: dict[str, Any], sentence: str
 ):
-    assert told(ProgramError, lambda: CONTRACTS[name].outputs(*inputs, **attributes)) == sentence
+    assert told(ProgramError, lambda: CONTRACTS[name].rule.results(*inputs, **attributes)) == sentence
 
 
 def test_zeros_beside_a_triangle_hide_what_is_not_finite():

@@ -91,7 +91,7 @@ def compute(op: pb.OpDesc, inputs: list[np.ndarray | None], rubbish: int | None 
     attributes = attributes_of(op)
     before = [None if x is None else x.tobytes() for x in inputs]
     types = [None if x is None else array_type(x) for x in inputs]
-    outputs = [unwritten(type, rubbish) for type in kernel.contract.outputs(*types, **attributes)]
+    outputs = [unwritten(type, rubbish) for type in kernel.contract.rule.results(*types, **attributes)]
     scratch = [unwritten(type, rubbish) for type in kernel.scratch(types, attributes)]
     with np.errstate(all="ignore"):
         kernel.bind(inputs, outputs, scratch, attributes, op.random_stream)()

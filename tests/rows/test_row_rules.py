@@ -18,7 +18,7 @@ from runtime.contract import CONTRACTS
 from runtime.row_rules import RowOperand, each_operand, first_operand, pointwise
 
 MORE = [sample("transpose", (3, 2, 4), axes=(0, 2, 1))]
-WITH_RULE = [name for name in OPS if CONTRACTS[name].rows is not None and CONTRACTS[name].inputs]
+WITH_RULE = [name for name in OPS if CONTRACTS[name].rows is not None and CONTRACTS[name].rule.inputs]
 
 
 def choices(case: Case) -> Iterator[tuple[int, ...]]:

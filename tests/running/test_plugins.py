@@ -172,7 +172,7 @@ def kernel(more: str = "", inputs: str = "x: TensorType") -> str:
 def test_the_examples_operator_holds_what_every_operator_does(used, case):
     built = build(case)
     types = [None if value is None else value.type for value in built.operands]
-    made = CONTRACTS["acme.swish"].outputs(*types, **attributes_of(built.desc))
+    made = CONTRACTS["acme.swish"].rule.results(*types, **attributes_of(built.desc))
     assert list(made) == [value.type for value in built.outputs]
     [x] = built.inputs
     assert x is not None

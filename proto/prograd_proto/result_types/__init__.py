@@ -36,6 +36,8 @@ from prograd_proto.result_types import sequences as sequences
 from prograd_proto.result_types import shards as shards
 from prograd_proto.result_types import updates as updates
 from prograd_proto.result_types.rule import RULES as RULES
+from prograd_proto.result_types.rule import Parameters as Parameters
 from prograd_proto.result_types.rule import Rule as Rule
 from prograd_proto.result_types.rule import Types as Types
+from prograd_proto.result_types.rule import parameters_of as parameters_of
 from prograd_proto.result_types.rule import read_rule as read_rule

@@ -22,6 +22,27 @@ F = TypeVar("F", bound=Callable[..., Any])
 _VARIADIC_FLAG: Final = 0x04  # flag of a code object: the function takes *args
 
 
+class Parameters(NamedTuple):
+    """The parameters of a function of tensors.
+
+    Attributes:
+        inputs: names of the operands, which stand before the star.
+        attributes: names of the attributes, which stand behind it.
+        variadic: True if the last operand stands for any number of them.
+        defaults: the default of each parameter that has one.
+    """
+
+    inputs: tuple[str, ...]
+    attributes: tuple[str, ...]
+    variadic: bool
+    defaults: Mapping[str, Any]
+
+    @property
+    def single(self) -> tuple[str, ...]:
+        """The names of the operands that stand for one tensor each."""
+        return self.inputs[:-1] if self.variadic else self.inputs
+
+
 class Rule(NamedTuple):
     """The operands and attributes of an operator, and the types of its results.
 
@@ -76,18 +97,19 @@ def rule_of(*names: str, halves: bool = False, version: int = 1) -> Callable[[F]
 
 def read_rule(function: Types) -> Rule:
     """Return a function as a rule; its keyword parameters are attributes, with their kinds as annotations."""
+    taken = parameters_of(function)
+    kinds = {name: KIND_OF_ANNOTATION[function.__annotations__[name]] for name in taken.attributes}
+    optional = len(taken.defaults.keys() - kinds)
+    return Rule(function, taken.inputs, kinds, optional, taken.variadic)
+
+
+def parameters_of(function: Callable[..., Any]) -> Parameters:
+    """Return the operands and attributes of a function."""
     code = function.__code__
-    names, keyword = code.co_varnames, code.co_argcount + code.co_kwonlyargcount
-    variadic = bool(code.co_flags & _VARIADIC_FLAG)
-    return Rule(
-        types=function,
-        inputs=names[: code.co_argcount] + (names[keyword : keyword + 1] if variadic else ()),
-        attributes={
-            key: KIND_OF_ANNOTATION[function.__annotations__[key]] for key in names[code.co_argcount : keyword]
-        },
-        optional=len(function.__defaults__ or ()),
-        variadic=variadic,
-    )
+    names, single, end = code.co_varnames, code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    variadic, last = bool(code.co_flags & _VARIADIC_FLAG), function.__defaults__ or ()
+    defaults = dict(zip(names[single - len(last) : single], last, strict=True)) | (function.__kwdefaults__ or {})
+    return Parameters(names[:single] + names[end : end + variadic], names[single:end], variadic, defaults)
 
 
 def of_one(*names: str, among: Collection[str], result: str = "") -> None:

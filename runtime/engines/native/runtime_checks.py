@@ -84,7 +84,7 @@ def _compute(
         inputs = [_operand(known, name, types[name]) if name else None for name in op.inputs]
         attributes, read = attributes_of(op), [None if x is None else array_type(x) for x in inputs]
         is_control = op.type in BLOCKS
-        results = [types[x] for x in op.outputs] if is_control else CONTRACTS[op.type].outputs(*read, **attributes)
+        results = [types[x] for x in op.outputs] if is_control else CONTRACTS[op.type].rule.results(*read, **attributes)
         outputs = [aligned_array(type) for type in results]
         try:
             if is_control and program is not None:
