@@ -50,7 +50,7 @@ def usable_cores(root: Path = ROOT) -> int:
     return max(min(len(allowed), cores, cores if quota is None else int(quota)), 1)
 
 
-def physical_cores(allowed: set[int], root: Path = ROOT) -> int:
+def physical_cores(allowed: set[int], root: Path) -> int:
     """Return the number of physical cores of these logical CPUs; a CPU of unknown siblings counts as a core."""
     left, cores = set(allowed), 0
     while left:
@@ -65,7 +65,7 @@ def siblings(cpu: int, root: Path = ROOT) -> set[int]:
     return {cpu, *_cpus(text)}
 
 
-def cpu_quota(root: Path = ROOT) -> float | None:
+def cpu_quota(root: Path) -> float | None:
     """Return the smallest CPU quota of the process's control groups and their parents in cores; None without one."""
     quotas = [quota for folder, version in _groups(root) if (quota := _quota(folder, version)) is not None]
     return min(quotas, default=None)

@@ -33,16 +33,16 @@ from runtime.target import TARGET
 class StepGraph:
     """Ops and values of a block by number, ops in the order of the block."""
 
-    nbytes: list[int] = field(default_factory=list[int])  # bytes of each value in the arena
-    readers: list[list[int]] = field(default_factory=list[list[int]])  # readers of each value, in order
-    lasts: list[bool] = field(default_factory=list[bool])  # whether the end of the step reads the value
-    reads: list[list[int]] = field(default_factory=list[list[int]])  # values that each op reads, each once
-    writes: list[list[int]] = field(default_factory=list[list[int]])  # values that each op writes, none for a view
-    over: list[list[tuple[int, int]]] = field(default_factory=list[list[tuple[int, int]]])  # (written, read) in place
-    scratch: list[int] = field(default_factory=list[int])  # bytes of scratch of each op
-    before: list[list[int]] = field(default_factory=list[list[int]])  # predecessors of each op, each once
-    fed: list[int] = field(default_factory=list[int])  # values that exist at the start
-    value_of: dict[str, int] = field(default_factory=dict[str, int])  # by tensor
+    nbytes: list[int]  # bytes of each value in the arena
+    readers: list[list[int]]  # readers of each value, in order
+    lasts: list[bool]  # whether the end of the step reads the value
+    reads: list[list[int]]  # values that each op reads, each once
+    writes: list[list[int]]  # values that each op writes, none for a view
+    over: list[list[tuple[int, int]]]  # (written, read) in place
+    scratch: list[int]  # bytes of scratch of each op
+    before: list[list[int]]  # predecessors of each op, each once
+    fed: list[int]  # values that exist at the start
+    value_of: dict[str, int]  # by tensor
     becomes: dict[int, int] = field(default_factory=dict[int, int])  # new value of each updated state
     once: set[int] = field(default_factory=set[int])  # ops with effects or blocks, which are not repeated
 

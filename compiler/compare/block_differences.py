@@ -22,7 +22,7 @@ Blocks = tuple[Sequence[pb.BlockDesc], Sequence[pb.BlockDesc]]
 """The blocks of two programs, to which ops refer by number."""
 
 
-def block_differences(a: pb.BlockDesc, b: pb.BlockDesc, blocks: Blocks = ((), ())) -> Iterator[str]:
+def block_differences(a: pb.BlockDesc, b: pb.BlockDesc, blocks: Blocks) -> Iterator[str]:
     """Return the lines, first about inputs, then about ops in their order, then about outputs.
 
     The blocks inside ops are compared in the same way, and their numbers are ignored; `blocks` has the blocks of both

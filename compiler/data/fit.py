@@ -79,8 +79,8 @@ def fitted(
     raw: Array,
     training: Array,
     options: PackOptions,
-    levels: Levels = Levels(),  # noqa: B008 - it is frozen
-    row_name: Callable[[int], str] = "row {}".format,
+    levels: Levels,
+    row_name: Callable[[int], str],
 ) -> Column:
     """Return the encoding of a column.
 

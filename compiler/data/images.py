@@ -22,7 +22,7 @@ _log = logging.getLogger("prograd")
 _SPLITS: Final = frozenset({"train", "training", "val", "valid", "validation", "test", "testing", "dev"})
 
 
-def read_images(folder: Path, options: PackOptions, like: Images | None = None) -> tuple[Array, Array, Images]:
+def read_images(folder: Path, options: PackOptions, like: Images | None) -> tuple[Array, Array, Images]:
     """Return images as uint8 [rows, height, width, channels], their folders' names, and their sizes.
 
     The rows are in the order of the paths. With `like`, new images get the size and channels of those that were packed.

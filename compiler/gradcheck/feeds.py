@@ -22,7 +22,7 @@ LARGEST_PIXEL: Final = 255
 
 
 def seeded_feeds(
-    block: pb.BlockDesc, sizes: Mapping[str, int], seed: int, given: Mapping[str, Any] | None = None
+    block: pb.BlockDesc, sizes: Mapping[str, int], seed: int, given: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """Return arrays for the feeds of a block; those of `given` are taken as they are."""
     import numpy as np

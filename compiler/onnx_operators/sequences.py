@@ -15,8 +15,8 @@ from compiler.onnx_operators.shape import joined
 from registry import ops
 
 
-def _sequence(node: Node, number: int = 0) -> list[Any]:
-    x = node.operands[number]
+def _sequence(node: Node) -> list[Any]:
+    x = node.operands[0]
     if not isinstance(x, list):
         raise CompileError("a sequence that is no list while importing")
     return x

@@ -71,7 +71,7 @@ def plan_within(
     plan: pb.MemoryPlan,
     budget: int,
     *,
-    spilling: bool = False,
+    spilling: bool,
     limit: TimeLimit | None = None,
 ) -> pb.MemoryPlan:
     """Return the plan of a bound block within a budget, with recomputed or spilled values if needed.

@@ -15,7 +15,6 @@ from compiler.passes.pipeline import PASSES
 from compiler.passes.run_passes import AfterPass, no_garbage_collection, run_passes
 from compiler.passes.verify import digests
 from compiler.planning.give_room import Room
-from compiler.planning.keep_budget import DEFAULT_LIMIT_SECONDS
 from compiler.planning.pipeline import PLANNING, passes_to_plan
 from prograd_proto import program_pb2 as pb
 from prograd_proto.blocks import BlockAnalyses
@@ -24,11 +23,11 @@ from prograd_proto.files import copy_of
 
 def plan_program(
     program: pb.ProgramDesc,
-    budget: int | None = None,
+    budget: int | None,
     threads: int = 1,
     *,
-    spill: bool = False,
-    seconds: float | None = DEFAULT_LIMIT_SECONDS,
+    spill: bool,
+    seconds: float | None,
     recompute: Sequence[str] = (),
     after: AfterPass | None = None,
     passes: PassTable = PASSES,

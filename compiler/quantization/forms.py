@@ -27,7 +27,7 @@ MAX_PERCENTILE: Final = 100
 class Calibration(NamedTuple):
     """The run and the rows that ranges come from, and the percentage of numbers within them; see `Program.quantize`."""
 
-    run: Run | None = None
+    run: Run | None
     rows: str | Mapping[str, Any] | None = None
     percentile: float | None = None
 

@@ -22,7 +22,7 @@ BLOCK_ROWS: Final = 256
 """Rows whose operands are in memory together."""
 
 MAX_ROWS: Final = 1024
-"""Rows that ranges are taken from, unless asked otherwise."""
+"""Rows that ranges are taken from."""
 
 
 def blocks_of(run: Run, entry: str, data: str | Mapping[str, Any] | None, most: int) -> Iterator[Rows]:
@@ -38,7 +38,6 @@ def ranges(
     entry: str,
     chosen: Sequence[str],
     data: str | Mapping[str, Any] | None,
-    most: int = MAX_ROWS,
     percentile: float | None = None,
 ) -> dict[str, Range]:
     """Return the range of the operand of each weight, with 0 in it.
@@ -59,7 +58,7 @@ def ranges(
     read = {name: [tensor for op in products[name] for tensor in operands_of(op)] for name in chosen}
     fed = {tensor for tensors in read.values() for tensor in tensors}
     ends: dict[str, list[tuple[float, float]]] = {name: [] for name in fed}
-    for rows in blocks_of(run, entry, data, most):
+    for rows in blocks_of(run, entry, data, MAX_ROWS):
         arrays = tensors(run, entry, rows, sorted(fed))
         for name in fed:
             ends[name].append(_ends(arrays[name], percentile))

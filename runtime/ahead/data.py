@@ -90,7 +90,7 @@ WIDE_PRODUCT: Final = """define hidden void @__multi3(ptr %r, i64 %a, i64 %a_hig
 
 
 def tables_module(
-    target: Target, prefix: str, tables: Tables, first: str = "", *, code_prefix: str, has_threads: bool
+    target: Target, prefix: str, tables: Tables, first: str, *, code_prefix: str, has_threads: bool
 ) -> Module:
     """Return the module that defines the tables of a program for an instruction set, and `PREFIXprogram`.
 

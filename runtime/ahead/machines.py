@@ -95,7 +95,7 @@ def target_of(name: str, machine: Machine, instructions: str, *, is_compact: boo
     return found if machine.has_files else replace(found, l2_bytes=BOARD_L2_BYTES, is_compact=True)
 
 
-def targets_of(name: str, machine: Machine, instructions: str, *, is_compact: bool = False) -> list[Target]:
+def targets_of(name: str, machine: Machine, instructions: str, *, is_compact: bool) -> list[Target]:
     """Return the targets of instruction sets that commas separate, the best first; see `target_of`."""
     order = [*INSTRUCTION_SETS]
     targets = [target_of(name, machine, one, is_compact=is_compact) for one in instructions.split(",")]

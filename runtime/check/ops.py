@@ -58,9 +58,7 @@ class Operators:
             and from layer to layer.
     """
 
-    def __init__(
-        self, program: pb.ProgramDesc, target: Target, check_inner: CheckInner, *, is_dealt: bool = False
-    ) -> None:
+    def __init__(self, program: pb.ProgramDesc, target: Target, check_inner: CheckInner, *, is_dealt: bool) -> None:
         """Begin with an empty table of results."""
         self.is_dealt = is_dealt
         self.program, self.target, self.check_inner = program, target, check_inner

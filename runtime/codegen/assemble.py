@@ -58,7 +58,7 @@ class KernelSource(NamedTuple):
     keys: list[bytes]
     counts: list[int]
     write: Callable[..., CodeSource]
-    has_plugin_rules: bool = False
+    has_plugin_rules: bool
 
 
 def _useful_threads(step: LoweredBlock) -> int:

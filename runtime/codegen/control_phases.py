@@ -89,7 +89,7 @@ class TabledBlock:
     words: Mapping[str, int]
     arena: int
     packed: tuple[int, int]
-    is_copy: bool = False
+    is_copy: bool
     links: list[Link] = field(default_factory=list[Link])
     hosts: dict[int, int] = field(default_factory=dict[int, int])
 

@@ -327,7 +327,7 @@ def chained_step_cycles(rows: int, vectors: int) -> float:
     return rows * vectors * (CHAINED_CYCLES_1, CHAINED_CYCLES_2, CHAINED_CYCLES_3, CHAINED_CYCLES_4)[vectors - 1]
 
 
-def matrix_tile_step_cycles(rows: int, vectors: int, copied_rows: int = 0) -> float:
+def matrix_tile_step_cycles(rows: int, vectors: int, copied_rows: int) -> float:
     """Return the cycles of a tile by AMX for each pair of the depth, of which a register holds 16.
 
     `copied_rows` are those that are copied before they are loaded.

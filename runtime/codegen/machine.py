@@ -134,7 +134,7 @@ class Target:
         """Return the number of elements of `bits` bits in a vector register."""
         return self.vector_bytes * 8 // bits
 
-    def wanted_items(self, least: int = 8) -> int:
+    def wanted_items(self, least: int) -> int:
         """Return the number of work items that gives each thread a share, at least `least`."""
         return max(least, self.threads)
 

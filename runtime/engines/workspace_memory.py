@@ -28,7 +28,7 @@ class WorkspaceMemory:
         copy_bytes: bytes of all copies.
     """
 
-    def __init__(self, memory: MemoryLimit, folder: Path | None = None) -> None:
+    def __init__(self, memory: MemoryLimit, folder: Path | None) -> None:
         """Begin empty; count every allocation in `memory` first, and put files into `folder`."""
         self.arena_bytes = self.copy_bytes = 0
         self._memory, self._folder = memory, folder

@@ -66,7 +66,7 @@ def write_safetensors(
 
 
 def safetensors_parts(
-    tensors: Mapping[str, Array], metadata: Mapping[str, str], types: Mapping[str, TensorType] | None = None
+    tensors: Mapping[str, Array], metadata: Mapping[str, str], types: Mapping[str, TensorType] | None
 ) -> Generator[bytes | memoryview]:
     """Yield the bytes of a safetensors file: its header, then each array."""
     names, header = safetensors_header(types_of(tensors) if types is None else types, metadata)

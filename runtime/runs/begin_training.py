@@ -41,7 +41,7 @@ Fill = Callable[["AnyRows", Mapping[str, Array], int, int], None]
 
 
 def begin_training(
-    session: Session, standing: Standing, options: TrainingOptions, between: Callable[[], None] | None = None
+    session: Session, standing: Standing, options: TrainingOptions, between: Callable[[], None] | None
 ) -> Generator[Event]:
     """Set up a training and yield its events; check everything that can be checked in advance now.
 

@@ -63,9 +63,9 @@ def load_parameters(
     checkpoint: Checkpoint,
     program: pb.ProgramDesc,
     states: States,
-    only: Sequence[str] = (),
-    rename: Mapping[str, str] | None = None,
-    layout: Layout = "prograd",
+    only: Sequence[str],
+    rename: Mapping[str, str] | None,
+    layout: Layout,
 ) -> Loaded:
     """Copy parameters and buffers of a file into the states, and leave slots and counters as they are.
 

@@ -82,7 +82,7 @@ class Session:
         engine: str | None,
         options: EngineOptions,
         data: Path | None,
-        group: Group | None = None,
+        group: Group | None,
     ) -> None:
         """Check the program before anything is allocated.
 

@@ -331,7 +331,7 @@ def _own_types(types: Mapping[str, TensorType], pieces: Pieces | None) -> Mappin
     return {name: pieces.type(name) if name in pieces.types else type for name, type in types.items()}
 
 
-def new_states(program: pb.ProgramDesc, folder: Path, memory: MemoryLimit, pieces: Pieces | None = None) -> States:
+def new_states(program: pb.ProgramDesc, folder: Path, memory: MemoryLimit, pieces: Pieces | None) -> States:
     """Return the states of a program, not yet initialised; raise ResourceLimit if they do not fit."""
     types = _own_types({state.name: type_of(state) for state in held(program)}, pieces)
     memory.take(sum(type.nbytes for type in types.values()), "the states")

@@ -44,7 +44,7 @@ class Uses:
         last: by value, the last phase in which it is used; END if the end of the step reads it.
     """
 
-    def __init__(self, units: Sequence[Unit], ends: Collection[str] = ()) -> None:
+    def __init__(self, units: Sequence[Unit], ends: Collection[str]) -> None:
         self.last: dict[str, float] = {}
         self._user: dict[str, int] = {}  # by value, a unit that uses it last
         self._others: dict[str, float] = {}  # by value, the last phase in which another unit uses it

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -40,8 +40,8 @@ class Box:
     scope: str
     stage: str
     ops: Sequence[pb.OpDesc]
-    reads: dict[int, set[str]] = field(default_factory=dict[int, set[str]])
-    given: Sequence[str] = ()
+    reads: dict[int, set[str]]
+    given: Sequence[str]
     layer: int = 0
     column: int = 0
     top: int = TOP  # of the first layer

@@ -78,7 +78,7 @@ class Model:
         return Tensor(TensorType(state.dtype.name, state.shape), identity_order(state.ndim), array=state,
                       origins=origins, state=origins[0])  # fmt: skip
 
-    def initializer(self, array: Any, origins: tuple[str, ...] = (), hint: str = "") -> str:
+    def initializer(self, array: Any, origins: tuple[str, ...] = ()) -> str:
         """Return the name of an initializer with these elements.
 
         If they are those of a state again, the state's own name.
@@ -93,7 +93,7 @@ class Model:
         digest = hashlib.sha256(array.tobytes()).digest()
         key = (array.dtype.name, array.shape, digest, origins)
         if key not in self._constants:
-            own = hint or (self._own_names[origins[0]] if origins else "constant")
+            own = self._own_names[origins[0]] if origins else "constant"
             name = self._constants[key] = self.free(own)
             self.arrays[name] = array
             if origins:

@@ -35,7 +35,7 @@ class Pass:
     after: list[Node] = field(default_factory=list[Node])
 
 
-def passes_of(target: Target, kernel: GroupKernel, stored: Collection[str], again: bool = True) -> list[Pass]:
+def passes_of(target: Target, kernel: GroupKernel, stored: Collection[str], again: bool) -> list[Pass]:
     """Return the passes of a group.
 
     Args:

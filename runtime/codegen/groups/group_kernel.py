@@ -45,9 +45,9 @@ class GroupKernel:
     table: tuple[str, ...]
     constants: Mapping[str, pb.OpDesc]
     views: Mapping[str, View]
-    invariant: frozenset[str] = frozenset()
-    is_prepacked: bool = False
-    additions: Additions = Additions.CHAIN
+    invariant: frozenset[str]
+    is_prepacked: bool
+    additions: Additions
 
     def layout(self, name: str) -> Layout:
         """Return the layout of a tensor, from its own address on."""

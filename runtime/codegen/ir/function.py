@@ -170,15 +170,15 @@ class Function:
         self.module.declare(f"declare void @{name}({x.type}, ptr, i32, {mask.type})")
         self.line(f"call void @{name}({x.type} {x.text}, ptr {address.text}, i32 {align}, {mask.type} {mask.text})")
 
-    def prefetch(self, base: Value, at: Index = 0, level: int = 1) -> None:
+    def prefetch(self, base: Value, at: Index, level: int = 1) -> None:
         """Prefetch a cache line into the cache of this level; any address is allowed, and nothing is read."""
         self.module.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         self.line(f"call void @llvm.prefetch.p0(ptr {(base + at).text}, i32 0, i32 {4 - level}, i32 1)")
 
-    def local(self, start: Index = 0) -> Value:
-        """Allocate a 64-bit word on the stack, for a value that changes in an endless loop; call it before any loop."""
+    def local(self) -> Value:
+        """Allocate a 64-bit word on the stack that begins at 0 and changes in an endless loop; call before any loop."""
         index = self.emit("alloca i64, align 8", pointer(INT64))
-        self.store(self.index(start), index)
+        self.store(self.index(0), index)
         return index
 
     def allocate(self, type: Type) -> Value:

@@ -32,7 +32,7 @@ class Type:
         """Return the type with this number of lanes; 0 for a scalar."""
         return self if lanes == self.lanes else replace(self, lanes=lanes)
 
-    def bits_of(self, kind: Kind = "signed") -> Type:
+    def bits_of(self, kind: Kind) -> Type:
         """Return the type of the same width and lanes, with bits of another kind."""
         return replace(self, kind=kind)
 

@@ -43,11 +43,11 @@ class LoweringOptions(NamedTuple):
     """
 
     target: Target
-    blocks: Sequence[pb.BlockDesc] = ()
-    threads: int = 1
-    is_instrumented: bool = False
-    memory_budget: int | None = None
-    prepacks: bool = False
+    blocks: Sequence[pb.BlockDesc]
+    threads: int
+    is_instrumented: bool
+    memory_budget: int | None
+    prepacks: bool
     has_strided_kernels: bool = True
 
 
@@ -87,9 +87,9 @@ class LoweredBlock(NamedTuple):
     pinned: tuple[str, ...]
     options: LoweringOptions
     bodies: Mapping[int, tuple[LoweredBlock, ...]]
-    number: int = -1
-    owner: pb.OpDesc | None = None
-    part: int = 0
+    number: int
+    owner: pb.OpDesc | None
+    part: int
     nodes: Nodes = NO_NODES
     groups: Sequence[Group] = ()
     stored: Sequence[Sequence[str]] = ()

@@ -45,7 +45,7 @@ def squared_error(
     return reduced(c, c.elementwise(square_of_difference, prediction, target), reduction)
 
 
-def sigmoid_cross_entropy(x: Value, target: Value, weights: Value | None = None) -> Value:
+def sigmoid_cross_entropy(x: Value, target: Value, weights: Value | None) -> Value:
     """Return (1 - t) * (max(x, 0) + c) + t * (max(-x, 0) + c) with c = log(1 + exp(-|x|)), where infinity * 0 is 0."""
     curve = math.log1p(math.exp(-absolute(x)))
     rest = 1 - target

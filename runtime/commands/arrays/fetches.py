@@ -15,7 +15,7 @@ from runtime.dtypes import Array
 from runtime.errors import UsageError
 from runtime.files.output import require_form
 from runtime.files.tensor_files import read_npy, write_npy
-from runtime.memory.limit import NO_LIMIT, MemoryLimit
+from runtime.memory.limit import MemoryLimit
 from runtime.rows.confusion import is_confusion
 
 _PRINTED_WHOLE = 1000
@@ -43,7 +43,7 @@ def wanted_fetches(given: Sequence[str]) -> list[Wanted]:
     return wanted
 
 
-def expectations(given: Sequence[str], memory: MemoryLimit = NO_LIMIT) -> dict[str, tuple[Path, Array]]:
+def expectations(given: Sequence[str], memory: MemoryLimit) -> dict[str, tuple[Path, Array]]:
     """Return the parsed `name=@file.npy` with the array of each file.
 
     Raises UsageError for anything else, DataError for a bad file.

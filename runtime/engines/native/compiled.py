@@ -61,7 +61,7 @@ def own_code(target: Target, name: str, write: Callable[[Module], None], functio
     return compiled_code("", target, (name.encode(),), source, lambda names: names == [list(functions)]).loaded
 
 
-def compiled_kernels(program: str, source: KernelSource, memory: MemoryLimit = NO_LIMIT) -> KernelCode:
+def compiled_kernels(program: str, source: KernelSource, memory: MemoryLimit) -> KernelCode:
     """Return the functions of a step's groups; see `compiled_code`. Code of plugins' rules is not kept."""
     if source.has_plugin_rules:
         code = _compiled(source.write(), source.target, memory)

@@ -33,7 +33,7 @@ def this_machine(instructions: str = "") -> Target:
     return replace(chosen, **caches(Path("/sys/devices/system/cpu/cpu0/cache")))
 
 
-def target_of(instructions: str = "") -> Target:
+def target_of(instructions: str) -> Target:
     """Return the target of these instructions on this machine, or with ordinary caches if it lacks them.
 
     Raises Unavailable if none are named, and this machine has none that code is made for.

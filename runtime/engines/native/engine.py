@@ -65,7 +65,7 @@ class NativeEngine:
 
     name = "native"
 
-    def __init__(self, program: pb.ProgramDesc, options: EngineOptions, instructions: str = "") -> None:
+    def __init__(self, program: pb.ProgramDesc, options: EngineOptions, instructions: str) -> None:
         """Generate code for the best instruction set of this machine, or for `instructions`.
 
         Raises Unavailable where nothing can be compiled, ResourceLimit where there is too little memory to compile.

@@ -28,9 +28,9 @@ class NativeExecutor:
         compiled: CompiledStep,
         around: AroundStep,
         helpers: Helpers,
-        watch: Call | None = None,
-        require_prepacked: Callable[[Call], None] | None = None,
-        owned: Sequence[Array] = (),
+        watch: Call | None,
+        require_prepacked: Callable[[Call], None] | None,
+        owned: Sequence[Array],
     ) -> None:
         """Keep the parts of the step.
 

@@ -21,7 +21,7 @@ from runtime.memory.aligned import aligned_array, view
 
 
 def host_call(
-    host: HostOp, op: pb.OpDesc, arrays: Mapping[str, Array], arena: Array, around: Around = NOTHING
+    host: HostOp, op: pb.OpDesc, arrays: Mapping[str, Array], arena: Array, around: Around
 ) -> Callable[[], object]:
     """Return a call that computes a host op; `around` has the blocks inside ops."""
     if op.type in BLOCKS:

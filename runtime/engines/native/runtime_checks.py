@@ -38,7 +38,7 @@ class RuntimeChecks:
         words: one that is 0 while no check failed, and one for every group.
     """
 
-    def __init__(self, code: NativeCode, block: pb.BlockDesc, program: pb.ProgramDesc | None = None) -> None:
+    def __init__(self, code: NativeCode, block: pb.BlockDesc, program: pb.ProgramDesc | None) -> None:
         """Keep the code and the block, which determine the ops of a group, and the blocks inside ops."""
         self._code, self._block, self._program = code, block, program
         self.words: Array = np.zeros(1 + code.group_count, np.int64)

@@ -81,7 +81,7 @@ class CompiledStep(NamedTuple):
     segments: list[Segment]
     group_segments: list[Segment]
     runtime_checks: RuntimeChecks
-    blocks: Sequence[pb.BlockDesc] = ()
+    blocks: Sequence[pb.BlockDesc]
 
     def run(self, segment: Segment) -> None:
         """Run a segment; raises CheckFailed if an op rejects a number that it was given."""

@@ -67,8 +67,8 @@ class StepCode:
         types: Mapping[str, TensorType],
         target: Target,
         options: StepOptions,
-        memory: MemoryLimit = NO_LIMIT,
-        blocks: Sequence[pb.BlockDesc] = (),
+        memory: MemoryLimit,
+        blocks: Sequence[pb.BlockDesc],
     ) -> None:
         """Find the code of a block, or lower the block.
 
@@ -129,8 +129,8 @@ def kept_step(
     types: Mapping[str, TensorType],
     target: Target,
     options: StepOptions,
-    memory: MemoryLimit = NO_LIMIT,
-    blocks: Sequence[pb.BlockDesc] = (),
+    memory: MemoryLimit,
+    blocks: Sequence[pb.BlockDesc],
 ) -> tuple[NativeCode, jit.Loaded] | None:
     """Return a step that an earlier run kept, with its functions in memory; None if there is none that fits."""
     entry = find(key)

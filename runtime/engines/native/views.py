@@ -40,6 +40,6 @@ class NativeViews:
         return lowered(bound.block, self._target, step_options(bound, self._threads), self._program.blocks)
 
 
-def views_for(program: pb.ProgramDesc, options: EngineOptions, instructions: str = "") -> NativeViews:
+def views_for(program: pb.ProgramDesc, options: EngineOptions, instructions: str) -> NativeViews:
     """Return the descriptions for an instruction set, or for the best one of this machine."""
     return NativeViews(program, options, target_of(instructions).for_program(program))

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from runtime.dtypes import Array
 from runtime.engines.around_step import Allocate, AroundStep, around_step
-from runtime.engines.reference.bind import NOTHING, Around, BoundBlock, bind
-from runtime.engines.workspace_memory import no_file
+from runtime.engines.reference.bind import Around, BoundBlock, bind
 from runtime.entries import BoundEntry
 from runtime.memory.aligned import aligned_bytes
 
@@ -16,8 +15,8 @@ from runtime.memory.aligned import aligned_bytes
 class Memory(NamedTuple):
     """The sources of bytes: for the arena and the file, which executors may share, and for copies."""
 
-    arena: Allocate = aligned_bytes
-    file: Allocate = no_file
+    arena: Allocate
+    file: Allocate
     copies: Allocate = aligned_bytes
 
 
@@ -38,8 +37,8 @@ def bind_step(
     states: Mapping[str, Array],
     fetch: Sequence[str],
     memory: Memory,
-    around: Around = NOTHING,
-    ways: Sequence[Sequence[int]] = (),
+    around: Around,
+    ways: Sequence[Sequence[int]],
 ) -> BoundStep:
     """Place and bind an entry that also fetches the tensors named in `fetch`; its states are updated in the arrays."""
     block = bound.block

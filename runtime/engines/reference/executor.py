@@ -44,7 +44,7 @@ class Manner(NamedTuple):
         check_nan: True to check every output.
     """
 
-    threads: int = 1
+    threads: int
     large: int | None = None
     check_nan: bool = False
 

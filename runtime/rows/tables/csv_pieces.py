@@ -33,7 +33,7 @@ _QUOTE: Final = '"'
 
 
 def csv_pieces(
-    path: Path, stream: BinaryIO, wanted: Collection[str] | None, *, numbers: Collection[str] = ()
+    path: Path, stream: BinaryIO, wanted: Collection[str] | None, *, numbers: Collection[str]
 ) -> Iterator[Piece]:
     """Yield the pieces of a CSV file.
 

@@ -117,7 +117,7 @@ def _require_inside(folder: Path, root: Path, link: Path) -> None:
         raise DataError(f"{link}: this link leads to {inside}, whose images are packed already; remove it")
 
 
-def images_like(paths: Sequence[Path], like: Images, memory: MemoryLimit = NO_LIMIT) -> Array:
+def images_like(paths: Sequence[Path], like: Images, memory: MemoryLimit) -> Array:
     """Return images as uint8 [rows, height, width, channels], of the size and channels of those that were packed.
 
     Raises DataError for an image that cannot be read, or has another size where images were not resized; UsageError

@@ -20,7 +20,7 @@ MAX_LINE_BYTES: Final = 1 << 26
 """Largest number of bytes of a line."""
 
 
-def json_pieces(path: Path, stream: BinaryIO, needed: Collection[str] = ()) -> Iterator[Piece]:
+def json_pieces(path: Path, stream: BinaryIO, needed: Collection[str]) -> Iterator[Piece]:
     """Yield the pieces of JSON lines; a member that a row lacks is a missing value, unless it is needed.
 
     Raises DataError, which names the line, for anything but an object on a line, and for one without a needed member.

@@ -86,7 +86,7 @@ class CheckpointFolder:
             raise DataError(f"{self.path}: all {len(files)} checkpoints are damaged")
         return None
 
-    def claim(self, program_sha256: str, at: int | None, *, force: bool = False) -> None:
+    def claim(self, program_sha256: str, at: int | None, *, force: bool) -> None:
         """Claim the folder for a run of this program, until `release`; change nothing in it unless all checks pass.
 
         Args:

@@ -60,7 +60,7 @@ class Heads:
     scale: float
     causal: bool
     mask: tuple[str, Strides] | None
-    of_pairs: bool = False
+    of_pairs: bool
 
     @property
     def lanes(self) -> int:

@@ -207,7 +207,7 @@ def _plan_tiles(
     right: tuple[int, int],
     computed: tuple[bool, bool] = (False, False),
     *,
-    of_pairs: bool = False,
+    of_pairs: bool,
 ) -> MatmulPlan:
     is_widened, is_chained = of_pairs and target.widens_pairs, of_pairs and target.chains_pairs
     elements = 2 if is_widened else 1
@@ -288,9 +288,9 @@ def plan_rows(
     k: int,
     left: tuple[int, int],
     right: tuple[int, int],
-    is_computed: bool = False,
+    is_computed: bool,
     *,
-    of_pairs: bool = False,
+    of_pairs: bool,
 ) -> MatmulPlan:
     """Partition some rows of a large product, whose right operand is packed into panels already.
 

@@ -90,7 +90,7 @@ class StatePart(NamedTuple):
 class Backward:
     """The loops of the gradient."""
 
-    def __init__(self, layer: Layer, how: BackwardOptions | None = None) -> None:
+    def __init__(self, layer: Layer, how: BackwardOptions | None) -> None:
         self.layer, self.operands, self.how = layer, OPERANDS[layer.gates], how or BackwardOptions()
         self.again = RecomputedGates(layer, self.operands)
         self.vectors = min(2, layer.vectors)

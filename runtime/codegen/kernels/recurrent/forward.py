@@ -70,7 +70,7 @@ class Forward:
     If the layer multiplies features, x is absent, and the features, their weights and a bias follow.
     """
 
-    def __init__(self, layer: Layer, how: ForwardOptions | None = None) -> None:
+    def __init__(self, layer: Layer, how: ForwardOptions | None) -> None:
         self.layer, self.how = layer, how or ForwardOptions()
         self.first = 3 if layer.gates == 3 else 2
         self.mask = self.first + (2 if layer.gates == 4 else 1)

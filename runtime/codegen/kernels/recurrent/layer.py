@@ -247,7 +247,7 @@ def rounded(x: Value) -> Value:
     return convert(x, BFLOAT16)
 
 
-def store_result(x: Value, to: Value, at: Index, tail: int, narrow: Value | None = None) -> None:
+def store_result(x: Value, to: Value, at: Index, tail: int, narrow: Value | None) -> None:
     """Store the first `tail` lanes of a vector of a result: `narrow`, the rounded one, if the result is bfloat16."""
     if to.type.element == BFLOAT16:
         x = narrow or rounded(x)

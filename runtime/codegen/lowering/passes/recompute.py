@@ -84,7 +84,7 @@ class _GroupRecomputation:
     nodes: list[Node]
     more: set[str]
     evaluations: int
-    in_epilogue: bool = False
+    in_epilogue: bool
 
 
 @dataclass

@@ -82,7 +82,7 @@ class FilterPlan:
     rows: int
     vectors: int
     steps: float
-    wanted: int = WANTED_ITEMS
+    wanted: int
     elements: int = 1
 
     @property

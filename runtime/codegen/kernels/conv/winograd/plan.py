@@ -68,7 +68,7 @@ class WinogradPlan:
     width: int
     panels_per_nominal: int
     steps: float
-    wanted: int = WANTED_ITEMS
+    wanted: int
     elements: int = 1
 
     @property
