@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from compiler.build.mixed import Mixed, mixed
 from compiler.errors import CompileError
-from compiler.frontends.torch.places import source_line
+from compiler.frontends.torch.places import place_of
 
 REGION: Final = "wrap_with_autocast"
 """The operator of a region; its operands are device, dtype, whether it casts, whether it caches, and the graph."""
@@ -79,10 +79,8 @@ def _weight(node: Any, names: dict[str, str]) -> list[str]:
     """Return the name of a weight of a product; raise CompileError if it has none."""
     found = [names[x.name] for x in node.all_input_nodes if x.name in names]
     if not found:
-        path, line = source_line(node)
-        place = f" (at {path.rpartition('/')[2]}:{line})" if path else ""
         raise CompileError(
-            f"from_torch: {node.target} outside of the regions of autocast{place} has no weight, and mixed precision "
-            "would round it, too; put it into a region, or leave autocast out and import with mixed="
+            f"from_torch: {node.target} outside of the regions of autocast{place_of(node)} has no weight, and mixed "
+            "precision would round it, too; put it into a region, or leave autocast out and import with mixed="
         )
     return found[:1]

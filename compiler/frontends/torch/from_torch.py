@@ -17,7 +17,7 @@ from compiler.frontends.torch.checks.guards import Limits
 from compiler.frontends.torch.checks.hooks import require_no_step_hooks
 from compiler.frontends.torch.checks.signature import unread_counters
 from compiler.frontends.torch.export import decomposed, exported
-from compiler.frontends.torch.import_module import Import, Layout, plain
+from compiler.frontends.torch.import_module import Import, Layout, keys_of, plain
 from compiler.frontends.torch.messages import first_line
 from compiler.frontends.torch.modes import paired, unlike
 from compiler.frontends.torch.states import aliases
@@ -233,8 +233,7 @@ def _leaves(torch: Any, inputs: Mapping[str, Any]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for name, tree in inputs.items():
         for path, leaf in torch.utils._pytree.tree_flatten_with_path(tree)[0]:
-            parts = [str(getattr(part, "key", getattr(part, "idx", getattr(part, "name", part)))) for part in path]
-            whole = "_".join([name, *parts])
+            whole = "_".join([name, *keys_of(path)])
             if whole in made:
                 raise CompileError(f"from_torch: two inputs are named {whole!r}; name one of them otherwise")
             made[whole] = leaf

@@ -284,10 +284,7 @@ def _names(spec: Any, count: int) -> list[str]:
     """Return a name for each leaf of the module's result: keys of mappings, output, or output with a number."""
     pytree = importlib.import_module("torch.utils._pytree")
     paths = pytree.tree_flatten_with_path(spec.unflatten(list(range(count))))[0]
-    keys = [
-        "_".join(str(getattr(part, "key", getattr(part, "idx", getattr(part, "name", part)))) for part in path)
-        for path, _ in paths
-    ]
+    keys = ["_".join(keys_of(path)) for path, _ in paths]
     if count == 1 and not keys[0]:
         return ["output"]
     names = [f"output{key}" if key[:1].isdigit() else key for key in keys]
@@ -295,3 +292,8 @@ def _names(spec: Any, count: int) -> list[str]:
         if names.count(name) > 1:
             raise CompileError(f"from_torch: two results of the module are named {name!r}; name one of them otherwise")
     return names
+
+
+def keys_of(path: Sequence[Any]) -> list[str]:
+    """Return the keys, positions and names of attributes on the path to a leaf of a tree of PyTorch."""
+    return [str(getattr(part, "key", getattr(part, "idx", getattr(part, "name", part)))) for part in path]

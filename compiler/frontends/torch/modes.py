@@ -13,6 +13,7 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from compiler.frontends.arranged import Arranged, arranged, plain
+from compiler.frontends.torch.nodes import written
 from registry import ops
 
 FLAGS: Final = {
@@ -74,22 +75,19 @@ def _are_alike(one: Any, other: Any, known: dict[Any, Any]) -> bool:
         return one.target == other.target
     if one.target != other.target or DRAWN in str(one.target):
         return False
-    here, there = _operands(one), _operands(other)
-    if _writes_buffer(one, here):
+    if _writes_buffer(one):
         return False
+    here, there = _operands(one), _operands(other)
     flag = FLAGS.get(str(one.target))
     if flag is not None and not _follows_mode(here.pop(flag, False), there.pop(flag, False), here):
         return False
     return here.keys() == there.keys() and all(_equal(here[name], there[name], known) for name in here)
 
 
-def _writes_buffer(node: Any, operands: Mapping[str, Any]) -> bool:
+def _writes_buffer(node: Any) -> bool:
     """Return True if a node writes into a buffer, or into a view of one."""
-    schema = getattr(node.target, "_schema", None)
-    if schema is None or not schema.is_mutable:
-        return False
-    written = [operands[a.name] for a in schema.arguments if a.alias_info and a.alias_info.is_write]
-    return any(str(getattr(_origin(x), "target", "")).startswith("b_") for x in written)
+    given = written(node.target, node.args, node.kwargs)
+    return any(str(getattr(_origin(x), "target", "")).startswith("b_") for x in given)
 
 
 def _origin(x: Any) -> Any:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from compiler.frontends.torch.nodes import written
+
 
 def keep_regions(torch: Any, graph: Any) -> None:
     """Detach, in place, the operands and results of all regions of an ExportedProgram that record no gradient."""
@@ -39,12 +41,7 @@ def _has_fractions(node: Any) -> bool:
 
 def _writes(user: Any, operand: Any) -> bool:
     """Return True if an operator writes into one of its operands."""
-    schema = getattr(user.target, "_schema", None)
-    if schema is None or not schema.is_mutable:
-        return False
-    written = [argument for argument in schema.arguments if argument.alias_info and argument.alias_info.is_write]
-    given = dict(zip((argument.name for argument in schema.arguments), user.args, strict=False)) | dict(user.kwargs)
-    return any(given.get(argument.name) is operand for argument in written)
+    return any(x is operand for x in written(user.target, user.args, user.kwargs))
 
 
 def _detach(torch: Any, graph: Any, node: Any, *, after: Any = None, only: Any = None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from compiler.errors import CompileError
@@ -17,6 +17,16 @@ def require_contiguous(node: Any, name: str) -> None:
     """Raise CompileError for an operator that reads places in memory of a tensor that is laid out otherwise."""
     if name.startswith("aten.as_strided") and not node.args[0].meta["val"].is_contiguous():
         raise CompileError("as_strided of a tensor that is not contiguous; call contiguous() before")
+
+
+def written(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> list[Any]:
+    """Return the operands that an operator writes, as its schema says."""
+    schema = getattr(function, "_schema", None)
+    if schema is None or not schema.is_mutable:
+        return []
+    given = dict(zip((argument.name for argument in schema.arguments), args, strict=False)) | dict(keywords)
+    names = [each.name for each in schema.arguments if each.alias_info is not None and each.alias_info.is_write]
+    return [given[name] for name in names if name in given]
 
 
 def is_pointwise(node: Any) -> bool:

@@ -26,6 +26,12 @@ def module_path(node: Any) -> str:
     return next(reversed([path for path, _ in stack.values()]), "")
 
 
+def place_of(node: Any) -> str:
+    """Return ` (at net.py:31)`, the innermost line of the source that made a node; "" if it is unknown."""
+    path, line = source_line(node)
+    return f" (at {path.rpartition('/')[2]}:{line})" if path else ""
+
+
 def source_line(node: Any) -> tuple[str, int]:
     """Return file and number of the innermost line of the source that made a node; ("", 0) if it is unknown."""
     return line_of_trace(node.meta.get("stack_trace") or "")

@@ -45,7 +45,7 @@ class Sizes:
 
     def extent(self, size: Any) -> Extent:
         """Return a size as an extent; raise CompileError if it is no product of a number and symbols."""
-        expression = getattr(getattr(size, "node", None), "expr", size)
+        expression = _expression(size)
         if isinstance(expression, int):
             return Extent(expression)
         made = ONE
@@ -57,7 +57,7 @@ class Sizes:
         """Return a size as an extent, or as a number if it is not an extent, such as a float."""
         if isinstance(size, float | bool):
             return size
-        expression = getattr(getattr(size, "node", None), "expr", size)
+        expression = _expression(size)
         of_data = {str(symbol) for symbol in getattr(expression, "free_symbols", ())} - {*self.names, *self.known}
         if _is_product(size) and not of_data:
             return self.extent(size)
@@ -65,13 +65,13 @@ class Sizes:
 
     def learn(self, size: Any, numbers: Sequence[int]) -> None:
         """Note the number of a symbol of data that constants determine, if it is equal in all trials."""
-        expression = getattr(getattr(size, "node", None), "expr", size)
+        expression = _expression(size)
         if getattr(expression, "is_Symbol", False) and str(expression) not in self.names and len({*numbers}) == 1:
             self.known[str(expression)] = int(numbers[0])
 
     def pick(self, size: Any, extent: Extent) -> None:
         """Note the number of all rows of which a mask picks as many as a symbol of data."""
-        self.rows[str(getattr(getattr(size, "node", None), "expr", size))] = extent
+        self.rows[str(_expression(size))] = extent
 
     def factor(self, factor: Any, whole: Any = None) -> Extent:
         """Return a number or a symbol as an extent; raise CompileError for another factor of `whole`."""
@@ -127,6 +127,11 @@ class Unsized:
         return number_of(block, self.sizes.factor(expression), "int64")
 
 
+def _expression(size: Any) -> Any:
+    """Return the expression of a size with symbols; a number as it is."""
+    return getattr(getattr(size, "node", None), "expr", size)
+
+
 def _is_polynomial(expression: Any) -> bool:
     """Return True for sums and products of numbers and symbols."""
     if expression.is_Add or expression.is_Mul:
@@ -135,7 +140,7 @@ def _is_polynomial(expression: Any) -> bool:
 
 
 def _is_product(size: Any) -> bool:
-    expression = getattr(getattr(size, "node", None), "expr", size)
+    expression = _expression(size)
     return isinstance(expression, int) or bool(
         expression.is_Symbol
         or expression.is_Integer

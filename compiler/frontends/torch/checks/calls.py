@@ -7,13 +7,14 @@ list or the state of another generator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, Final
 
 from compiler.errors import CompileError
 from compiler.frontends.torch.assignments import remembered
 from compiler.frontends.torch.messages import reason_of
+from compiler.frontends.torch.nodes import written
 from compiler.frontends.torch.operators import control
 
 SEED: Final = 0
@@ -106,8 +107,10 @@ def kept_tensors(torch: Any, module: Any, graph: Any) -> Generator[_Tensors]:
         """Tells of each write of an operator before it runs."""
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            for x in _written(func, args, kwargs or {}):
-                tensors.written(x)
+            for given in written(func, args, kwargs or {}):
+                for x in given if isinstance(given, list | tuple) else [given]:
+                    if hasattr(x, "data_ptr"):
+                        tensors.written(x)
             return func(*args, **(kwargs or {}))
 
     try:
@@ -118,17 +121,6 @@ def kept_tensors(torch: Any, module: Any, graph: Any) -> Generator[_Tensors]:
     finally:
         tensors.restore()
         forget()
-
-
-def _written(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the operands that an operator writes."""
-    schema = getattr(function, "_schema", None)
-    if schema is None or not schema.is_mutable:
-        return
-    for number, argument in enumerate(schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            given = args[number] if number < len(args) else keywords.get(argument.name)
-            yield from (x for x in (given if isinstance(given, list | tuple) else [given]) if hasattr(x, "data_ptr"))
 
 
 def results_of(torch: Any, call: Callable[[], Any]) -> list[Any]:

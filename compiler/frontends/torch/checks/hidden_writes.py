@@ -6,11 +6,12 @@ tensor with another gradient, so these writes are refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from compiler.errors import CompileError
-from compiler.frontends.torch.places import source_line
+from compiler.frontends.torch.nodes import written
+from compiler.frontends.torch.places import place_of
 
 REGION: Final = "wrap_with_set_grad_enabled"
 """The operator of a region in which gradients are recorded, or not."""
@@ -49,7 +50,7 @@ def _visit(graph: Any, known: Mapping[str, str], *, records: bool) -> list[str]:
         if str(node.target) == REGION:
             has[node.name] = _visit_region(node, has)
             continue
-        for base, is_hidden in _written(node):
+        for base, is_hidden in (_base(x) for x in written(node.target, node.args, node.kwargs) if hasattr(x, "op")):
             if has.get(base.name) == INNER and (is_hidden or not records):
                 raise CompileError(_refusal(node))
             has[base.name] = has.get(base.name) or (INNER if records and _any(node, has) else "")
@@ -76,17 +77,6 @@ def _has_fractions(node: Any) -> bool:
     return any(getattr(getattr(x, "dtype", None), "is_floating_point", False) for x in each)
 
 
-def _written(node: Any) -> Iterator[tuple[Any, bool]]:
-    """Yield the tensors that a node writes, each with True if it reaches them through `detach`."""
-    schema = getattr(node.target, "_schema", None)
-    if schema is None or not schema.is_mutable:
-        return
-    given = dict(zip((argument.name for argument in schema.arguments), node.args, strict=False)) | dict(node.kwargs)
-    for argument in schema.arguments:
-        if argument.alias_info is not None and argument.alias_info.is_write and hasattr(given.get(argument.name), "op"):
-            yield _base(given[argument.name])
-
-
 def _base(x: Any) -> tuple[Any, bool]:
     """Return the tensor that another is a view of, and True if the view has no gradient."""
     is_hidden = False
@@ -104,8 +94,7 @@ def _is_view(x: Any) -> bool:
 
 
 def _refusal(node: Any) -> str:
-    path, line = source_line(node)
-    place = f" (at {path.rpartition('/')[2]}:{line})" if path else ""
+    place = place_of(node)
     return (
         f"from_torch: forward writes a tensor that has a gradient where none is recorded{place}: PyTorch hands the "
         "gradient on as if nothing had been written, which no program does; write a copy, as in x = x.detach().clone()"
