@@ -129,7 +129,7 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "float": (_is_number, "a number"),
     "Number": (lambda value: _is_number(value) or _is_tensor(value), "a number or a setting"),
     "Numbers": (lambda value: isinstance(value, int | list | tuple), "a whole number, or one for each axis"),
-    "Mapping": (lambda value: hasattr(value, "items"), "a mapping"),
+    **dict.fromkeys(("Mapping", "Symbols", "Inputs"), (lambda value: hasattr(value, "items"), "a mapping")),
     **dict.fromkeys(("Sequence", "list", "tuple"), (_is_list, "a list")),
     "Value": (_is_tensor, "a tensor of the program"),
     "Callable": (callable, "a function"),

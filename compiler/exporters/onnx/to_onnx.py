@@ -76,6 +76,8 @@ def to_onnx(
     be written.
     """
     onnx = package("to_onnx")
+    if like is not None and not isinstance(like, str | os.PathLike | onnx.ModelProto):
+        raise CompileError(f"to_onnx: like={like!r} is neither a path nor a model of onnx")
     if path is not None:
         require_writable(path, force=force)
     opset = known_opset(onnx, opset)

@@ -14,7 +14,7 @@ from compiler.frontends.arranged import Arranged
 from compiler.frontends.report import Problem, Table, importer, told
 from compiler.frontends.torch.autocast import require_no_regions
 from compiler.frontends.torch.checks.guards import Limits
-from compiler.frontends.torch.checks.hooks import require_no_step_hooks
+from compiler.frontends.torch.checks.hooks import require_optimizer
 from compiler.frontends.torch.checks.signature import unread_counters
 from compiler.frontends.torch.export import decomposed, exported
 from compiler.frontends.torch.import_module import Import, Layout, keys_of, plain
@@ -79,7 +79,7 @@ def from_torch(
     require_mixed(mixed)
     torch, is_inside, is_fixed = _torch(), False, False
     if optimizer is not None:
-        require_no_step_hooks(optimizer)
+        require_optimizer(optimizer)
     if layout not in ("torch", "prograd"):
         raise CompileError(f"from_torch: layout={layout!r} is neither 'torch' nor 'prograd'")
     if isinstance(module, torch.export.ExportedProgram):

@@ -9,7 +9,7 @@ import torch
 from torch import nn, optim
 
 from compiler import CompileError
-from prograd import Run, from_torch
+from prograd import Run, adam, from_torch
 
 
 class Layers(nn.Module):
@@ -84,3 +84,14 @@ def test_optimizers_that_take_a_rate_once_refuse_schedulers():
     assert str(caught.value) == (
         "optimizer=ASGD takes its first rate alone, so a scheduler changes nothing; leave it out"
     )
+
+
+def test_an_optimizer_of_prograd_is_told_where_it_goes():
+    module = Layers()
+    with pytest.raises(CompileError, match=r"^from_torch: optimizer=<Optimizer adam: .* is not of torch\.optim; an op"):
+        from_torch(module, {"x": torch.ones(2, 3, 8, 8)}, optimizer=adam())
+    for other in (module.parameters(), optim.SGD, "sgd"):
+        with pytest.raises(CompileError, match=r"^from_torch: optimizer=.* is not of torch\.optim"):
+            from_torch(module, {"x": torch.ones(2, 3, 8, 8)}, optimizer=other)
+    with pytest.raises(CompileError, match=r"^from_torch: symbols=\['n'\] is not a mapping or None$"):
+        from_torch(module, {"x": torch.ones(2, 3, 8, 8)}, symbols=["n"])  # type: ignore[arg-type]

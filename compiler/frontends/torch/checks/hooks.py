@@ -80,9 +80,14 @@ def require_no_hooks(found: list[str]) -> None:
         )
 
 
-def require_no_step_hooks(optimizer: Any) -> None:
-    """Raise CompileError if an optimizer calls Python before or after each step."""
+def require_optimizer(optimizer: Any) -> None:
+    """Raise CompileError for what is no optimizer of PyTorch, or calls Python before or after each step."""
     everywhere = import_module("torch.optim.optimizer")
+    if not isinstance(optimizer, everywhere.Optimizer):
+        raise CompileError(
+            f"from_torch: optimizer={optimizer!r} is not of torch.optim; an optimizer of prograd minimizes a result, "
+            "as in program.minimize(program['loss'], prograd.adam())"
+        )
     hooks = [
         *optimizer._optimizer_step_pre_hooks.values(),
         *optimizer._optimizer_step_post_hooks.values(),
