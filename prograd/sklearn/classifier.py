@@ -131,6 +131,7 @@ class Classifier(ClassifierMixin, Estimator):
 
     def _checked(self, x: Any, y: Any, *, reset: bool) -> tuple[Array, Array]:
         rows, labels = self._rows(x, y, reset=reset, multi_output=True)
+        _require_one_kind(labels)
         kind = "labels" if type_of_target(labels) == "multilabel-indicator" else "classes"
         if not reset and kind != self._kind:
             raise ValueError(f"y has {kind}, and the rows of the first call had {self._kind}")
@@ -147,3 +148,16 @@ class Classifier(ClassifierMixin, Estimator):
         if len(unknown):
             raise ValueError(f"y has the class {unknown[0]!r}, which is none of {self.classes_.tolist()}")
         return np.searchsorted(self.classes_, labels).astype(np.int64)
+
+
+def _require_one_kind(labels: Any) -> None:
+    """Raise ValueError for labels that cannot be sorted: missing ones, or texts beside numbers."""
+    if not isinstance(labels, np.ndarray) or labels.dtype.kind != "O" or labels.ndim != 1:
+        return
+    values = labels.tolist()
+    if missing := sum(value is None or value != value for value in values):
+        raise ValueError(f"y has {missing} missing values; leave their rows out, or give them a class of their own")
+    texts = sum(isinstance(value, str) for value in values)
+    if 0 < texts < len(values):
+        odd = next(value for value in values if not isinstance(value, str))
+        raise ValueError(f"y has {texts} texts beside other values, such as {odd!r}; classes are of one kind")

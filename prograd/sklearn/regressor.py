@@ -105,6 +105,8 @@ class Regressor(RegressorMixin, Estimator):
     def _checked(self, x: Any, y: Any, *, reset: bool) -> tuple[Array, Array]:
         if np.asarray(y).dtype.kind in "SU":
             raise ValueError("y has texts, and a Regressor predicts numbers; a Classifier predicts classes of texts")
+        if np.asarray(y).dtype.kind in "mM":
+            raise ValueError("y has dates or times, and a Regressor predicts numbers, such as the days since a date")
         rows, targets = self._rows(x, y, reset=reset, multi_output=True, y_numeric=True)
         numbers = targets.reshape(len(targets), -1)
         if reset:

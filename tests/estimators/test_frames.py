@@ -64,7 +64,8 @@ def test_a_matrix_has_a_column_for_each_class_and_numbers_with_mean_0():
     assert np.allclose(np.nanstd(matrix[:, :3], axis=0), 1.0)
     assert np.array_equal(matrix[:, 3:].sum(axis=1), np.ones(ROWS))
     unknown = table.head(1).assign(town="Dd")
-    assert np.array_equal(model._columns.matrix(unknown)[:, 3:], np.zeros((1, 4)))
+    with pytest.warns(UserWarning, match=r"^the column 'town' has 1 of 1 classes that the first rows lack"):
+        assert np.array_equal(model._columns.matrix(unknown)[:, 3:], np.zeros((1, 4)))
 
 
 def test_of_many_classes_the_rare_ones_share_a_column():
@@ -162,3 +163,54 @@ def test_a_decision_function_orders_rows_as_their_probabilities(kinds: int):
         assert np.array_equal(model.predict(x), model.classes_[scores.argmax(axis=1)])
     else:
         assert np.array_equal(model.predict(x), (scores > 0).astype(int))
+
+
+def test_classes_that_the_first_rows_lack_are_told():
+    table = pd.DataFrame({"code": ["1", "2"] * 32, "size": np.arange(64.0)})
+    model = Classifier((16,), max_iter=2, random_state=0).fit(table, [0, 1] * 32)
+    told = (
+        r"^the column 'code' has 2 of 2 classes that the first rows lack, the first is '1\.0'; "
+        r"the network sees none in their rows$"
+    )
+    with pytest.warns(UserWarning, match=told):
+        model.predict(pd.DataFrame({"code": [1.0, 2.0], "size": [1.0, 2.0]}))
+    model.predict(pd.DataFrame({"code": [1, 2], "size": [1.0, 2.0]}))
+    many = pd.DataFrame({"code": [str(i) for i in range(300)] * 2, "size": np.arange(600.0)})
+    model.fit(many, [0, 1] * 300).predict(many.assign(code="other"))  # the rare ones share a column
+
+
+def test_names_of_columns_may_be_numbers_beside_texts_and_a_column_may_be_empty():
+    table = pd.DataFrame({0: ["a", "b"] * 32, 1: np.arange(64.0), 2: pd.array([None] * 64, dtype="Int64")})
+    model = Classifier((16,), max_iter=2, random_state=0).fit(table, [0, 1] * 32)
+    assert model.predict(table).shape == (64,)
+
+
+@pytest.mark.parametrize(
+    ("kind", "y", "sentence"),
+    [
+        (Classifier, ["a", 1], "y has 32 texts beside other values, such as 1; classes are of one kind"),
+        (
+            Classifier,
+            ["a", None],
+            "y has 32 missing values; leave their rows out, or give them a class of their own",
+        ),
+        (
+            Regressor,
+            np.array(["2026-01-01", "2026-01-02"], "datetime64[D]"),
+            "y has dates or times, and a Regressor predicts numbers, such as the days since a date",
+        ),
+    ],
+)
+def test_targets_of_another_kind_are_one_sentence(kind: Any, y: Any, sentence: str):
+    targets = np.array(list(y) * 32, object if isinstance(y, list) else None)
+    with pytest.raises(ValueError, match=r"^y has") as caught:
+        kind(max_iter=2).fit(np.zeros((64, 3)), targets)
+    assert str(caught.value) == sentence
+
+
+def test_a_column_of_spans_of_time_is_named():
+    table = pd.DataFrame({"span": pd.to_timedelta(np.arange(64), unit="h")})
+    with pytest.raises(
+        ValueError, match=r"^the column 'span' has timedelta64\[\w+\], and not numbers, dates or classes$"
+    ):
+        Classifier(max_iter=2).fit(table, [0, 1] * 32)
