@@ -128,9 +128,7 @@ def _repeated(options: argparse.Namespace, statement: Statement, asked: Asked) -
     memory = MemoryLimit(options.max_memory, of_process=True, threads=options.threads)
     feeds = read_feeds(options.feed, memory) or None
     with ExitStack() as stack:
-        overtime = Overtime(options.max_time, options.say)
-        stack.callback(overtime.close)
-        overtime.begin()
+        overtime = stack.enter_context(Overtime(options.max_time, options.say))
         run = loaded_run(options, memory=memory)
         stack.callback(run.close)
         run.session.stepper.overtime = overtime

@@ -9,12 +9,11 @@ from time import perf_counter
 from typing import Final, NamedTuple
 
 from prograd_proto import program_pb2 as pb
-from prograd_proto.printable import MAX_WORD_CHARACTERS, sentence
 from runtime.command_line.ending import EXIT_DONE
 from runtime.command_line.results import put_result
 from runtime.command_line.streams import put
 from runtime.commands.arrays.feeds import read_feeds
-from runtime.commands.profile import rows_or_zeros
+from runtime.commands.profile import line_of, rows_or_zeros
 from runtime.commands.reports.metric_fields import engine_fields
 from runtime.engines.engine import Executor
 from runtime.engines.parts import Part
@@ -202,9 +201,7 @@ def _groups(way: Way, counts: Mapping[int, int]) -> list[Group]:
 
 
 def _named(program: pb.ProgramDesc, part: Part) -> str:
-    op = part.ops[-1]
-    line = f" {sentence(program.locations[op.location - 1], MAX_WORD_CHARACTERS)}" if op.location else ""
-    return f"{part.name}{line}"
+    return f"{part.name} {line_of(program, part.ops[-1])}".rstrip(" ")
 
 
 def _fields(line: Line, peaks: Mapping[int, float]) -> dict[str, str | int | float]:

@@ -108,9 +108,7 @@ def perform(options: argparse.Namespace) -> Performed:
     table = _taken_table(options)
     with ExitStack() as stack:
         _log_to(options, stack)
-        overtime = Overtime(options.max_time, options.say)
-        stack.callback(overtime.close)
-        overtime.begin()
+        overtime = stack.enter_context(Overtime(options.max_time, options.say))
         options.memory = memory
         run = _loaded(options)
         stack.callback(run.close)

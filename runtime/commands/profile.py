@@ -6,6 +6,7 @@ import argparse
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from statistics import median
 from time import perf_counter
 from typing import NamedTuple
 
@@ -151,7 +152,7 @@ def _inside(steps: Sequence[Sequence[TimeInBlocks]]) -> list[Spent]:
         for name, count, seconds in step:
             times.setdefault(name, [0.0] * len(steps))[number] = seconds
             calls[name] += count
-    found = [Spent(name, calls[name], sum(seconds), _median(seconds), 0) for name, seconds in times.items()]
+    found = [Spent(name, calls[name], sum(seconds), median(seconds), 0) for name, seconds in times.items()]
     return sorted(found, key=lambda group: (-group.median, group.name))
 
 
@@ -172,7 +173,7 @@ def _print(options: argparse.Namespace, run: Run, bound: BoundEntry, executor: E
     names: dict[str, Callable[[Part, Spell], str]] = {
         "type": lambda part, _: part.name,
         "stage": lambda part, _: stage_of(part),
-        "line": lambda part, _: _line(program, part.ops[-1]) or "none",
+        "line": lambda part, _: line_of(program, part.ops[-1]) or "none",
         "thread": lambda _, spell: thread_name(spell.thread),
         "op": lambda part, _: _described(program, part),
     }
@@ -193,7 +194,7 @@ def _print(options: argparse.Namespace, run: Run, bound: BoundEntry, executor: E
         put(f"most memory: {peak} bytes of the arena are alive while op {_described(program, part)} runs\n")
     stages = {group.name: group.median for group in tables["stage"]}
     fields: list[tuple[str, object]] = [("entry", bound.name), ("steps", options.steps), ("ops", len(parts))]
-    fields += [("seconds_per_step", _median(totals)), ("wall_per_step", _median(measured.wall))]
+    fields += [("seconds_per_step", median(totals)), ("wall_per_step", median(measured.wall))]
     if bound.feeds:
         fields += _rates(bound, measured)
     fields += [("forward", stages.get("forward", 0.0))]
@@ -211,12 +212,8 @@ def _print(options: argparse.Namespace, run: Run, bound: BoundEntry, executor: E
 
 def _rates(bound: BoundEntry, measured: Measured) -> list[tuple[str, object]]:
     """Return the rows per second of the median step, and of reading."""
-    wall, reading = _median(measured.wall), max(_median(measured.reading), 1e-9)
+    wall, reading = median(measured.wall), max(median(measured.reading), 1e-9)
     return [("rows_per_second", bound.rows / wall), ("read_per_second", bound.rows / reading)]
-
-
-def _median(seconds: Sequence[float]) -> float:
-    return float(np.median(seconds))
 
 
 def _grouped(parts: Sequence[Part], measured: Measured, name_of: Callable[[Part, Spell], str]) -> list[Spent]:
@@ -230,18 +227,18 @@ def _grouped(parts: Sequence[Part], measured: Measured, name_of: Callable[[Part,
             times.setdefault(name, [0.0] * len(measured.steps))[number] += spell.stop - spell.start
             calls[name] += 1
             most[name] = max(most.get(name, 0), measured.alive[spell.part])
-    groups = [Spent(name, calls[name], sum(found), _median(found), most[name]) for name, found in times.items()]
+    groups = [Spent(name, calls[name], sum(found), median(found), most[name]) for name, found in times.items()]
     return sorted(groups, key=lambda group: (-group.median, group.name))
 
 
 def _described(program: pb.ProgramDesc, part: Part) -> str:
     op = part.ops[-1]
-    line = _line(program, op)
+    line = line_of(program, op)
     more = f" with {len(part.ops) - 1} before it" if len(part.ops) > 1 else ""
     return sentence(f"{op.id} {part.name} -> {','.join(op.outputs)}{line and f' {line}'}{more}", MAX_WORD_CHARACTERS)
 
 
-def _line(program: pb.ProgramDesc, op: pb.OpDesc) -> str:
+def line_of(program: pb.ProgramDesc, op: pb.OpDesc) -> str:
     """Return the user's line of an op, or an empty string if it is unknown."""
     return sentence(program.locations[op.location - 1], MAX_WORD_CHARACTERS) if op.location else ""
 
@@ -250,8 +247,8 @@ def _table(title: str, groups: Sequence[Spent], steps: int, *, has_memory: bool 
     total = sum(group.median for group in groups)
     width = max([len(title), 12, *(len(group.name) for group in groups)])
     lines = [f"{title:<{width}}  calls/step   us/step    us/call   share{'  alive KiB' * has_memory}"]
-    for name, calls, _, median, alive in groups:
-        step, call, share = median * 1e6, median * steps / calls * 1e6, median / total if total else 0.0
+    for name, calls, _, middle, alive in groups:
+        step, call, share = middle * 1e6, middle * steps / calls * 1e6, middle / total if total else 0.0
         memory = f"  {alive / 1024:9.1f}" * has_memory
         lines.append(f"{name:<{width}}  {calls / steps:10.4g}  {step:8.1f}  {call:9.2f}  {share:6.1%}{memory}")
     return "\n".join([*lines, ""])

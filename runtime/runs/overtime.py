@@ -36,7 +36,7 @@ _EXIT_LIMIT: Final = 6
 
 
 class Overtime:
-    """A limit of seconds from now on, None for no limit; it acts from `begin`, or the start of a `with` block."""
+    """A limit of seconds from now on, None for no limit; it acts in a `with` block."""
 
     def __init__(self, seconds: float | None, say: Callable[[str], object] = lambda text: None) -> None:
         """Begin with no alarm; `say` prints the last sentence of a process that is ended in the middle of a call."""
@@ -80,26 +80,20 @@ class Overtime:
         self._longest = max(self._longest, perf_counter() - self._begun)
 
     def __enter__(self) -> Overtime:
+        """Let alarms come from now on."""
         try:
-            self.begin()
+            self._alarms = _can_set_alarms()
+            if self._alarms:
+                signal.signal(signal.SIGALRM, self._ring)
+            if self._seconds is not None:
+                threading.Thread(target=self._watch, name="prograd-limit", daemon=True).start()
+                self._set_alarm(max(self._asked - perf_counter(), 1e-6))
         except BaseException:  # an alarm already
-            self.close()
+            self.__exit__()
             raise
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def begin(self) -> None:
-        """Let alarms come from now on; the caller ensures that `close` is called."""
-        self._alarms = _can_set_alarms()
-        if self._alarms:
-            signal.signal(signal.SIGALRM, self._ring)
-        if self._seconds is not None:
-            threading.Thread(target=self._watch, name="prograd-limit", daemon=True).start()
-            self._set_alarm(max(self._asked - perf_counter(), 1e-6))
-
-    def close(self) -> None:
         """Stop all alarms."""
         self._anywhere = self._stepping = False
         self._left.set()

@@ -43,7 +43,7 @@ PROFILE = Verb(
     (
         PROGRAM,
         ENTRY,
-        Option("--steps N", "number of measured steps, after twelve others; default 20", default=20, ranks="equal"),
+        Option("--steps N", "number of measured steps, after two others; default 20", default=20, ranks="equal"),
         SET,
         *HOW,
         Option("--by {type,stage,line,thread,op}", "print this table only"),
