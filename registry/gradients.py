@@ -81,4 +81,4 @@ def _flat(op: Op[..., Any], result: Any, count: int) -> list[Value | None]:
 
 
 def _file_of(op: Op[..., Any]) -> str:
-    return op.infer.__module__.replace(".", "/") + ".py"
+    return op.declaration.__module__.replace(".", "/") + ".py"

@@ -1,8 +1,8 @@
-"""Declaration of operators by a function that infers result types.
+"""Declaration of operators by a function whose signature is the schema.
 
-The Python signature is the schema. Positional parameters are inputs: `Value | None = None` is optional, `= STATE`
-defaults to the program's state of that name, and `*xs` is variadic. Keyword-only parameters are attributes with their
-defaults. The body *infers types*; it computes nothing.
+Positional parameters are inputs: `Value | None = None` is optional, `= STATE` defaults to the program's state of that
+name, and `*xs` is variadic. Keyword-only parameters are attributes with their defaults. The body is `...`, because
+`prograd_proto.result_types` has the types of the results; that of a plugin's operator infers types, and no values.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Declare(Protocol):
     """The decorator that `op(...)` returns for operators with one output or a variable number of outputs."""
 
     @overload
-    def __call__(self, infer: Callable[P, TensorType], /) -> Op[P, Value]: ...
+    def __call__(self, declaration: Callable[P, TensorType], /) -> Op[P, Value]: ...
     @overload
-    def __call__(self, infer: Callable[P, list[TensorType]], /) -> Op[P, list[Value]]: ...
+    def __call__(self, declaration: Callable[P, list[TensorType]], /) -> Op[P, list[Value]]: ...
 
 
 _T = TensorType
@@ -39,9 +39,9 @@ _V = Value
 
 
 @overload
-def op(infer: Callable[P, TensorType], /) -> Op[P, Value]: ...
+def op(declaration: Callable[P, TensorType], /) -> Op[P, Value]: ...
 @overload
-def op(infer: Callable[P, list[TensorType]], /) -> Op[P, list[Value]]: ...
+def op(declaration: Callable[P, list[TensorType]], /) -> Op[P, list[Value]]: ...
 @overload
 def op(**facts: Unpack[OpFacts]) -> Declare: ...
 @overload
@@ -63,16 +63,16 @@ def op(
     y1: str, y2: str, y3: str, y4: str, y5: str, /, **facts: Unpack[OpFacts]
 ) -> Callable[[Callable[P, tuple[_T, _T, _T, _T, _T]]], Op[P, tuple[_V, _V, _V, _V, _V]]]: ...
 def op(*args: Any, **facts: Unpack[OpFacts]) -> Any:
-    """Declare an operator from the function that infers its result types.
+    """Declare an operator by a function with its signature and its documentation.
 
     Args:
-        *args: the inference function, or the names of the outputs; one output is "y" unless named.
+        *args: the function, or the names of the outputs; one output is "y" unless named.
         **facts: facts of the operator, as `registry.operator.OpFacts` explains them.
     """
     outputs = args if args and not callable(args[0]) else ("y",)
 
-    def declare(infer: Callable[..., Any]) -> Op[..., Any]:
-        return Op(infer, outputs, **facts)
+    def declare(declaration: Callable[..., Any]) -> Op[..., Any]:
+        return Op(declaration, outputs, **facts)
 
     return declare(args[0]) if args and callable(args[0]) else declare
 

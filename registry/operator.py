@@ -50,13 +50,13 @@ class OpFacts(TypedDict, total=False):
 class Op(Generic[P, R]):
     """An operator: its signature and its rules. A call appends an op to a block."""
 
-    def __init__(self, infer: Callable[P, Any], outputs: tuple[str, ...], **facts: Unpack[OpFacts]) -> None:
+    def __init__(self, declaration: Callable[P, Any], outputs: tuple[str, ...], **facts: Unpack[OpFacts]) -> None:
         namespace, version = facts.get("namespace", ""), facts.get("version", 1)
-        self.name = f"{namespace}.{infer.__name__}" if namespace else infer.__name__
-        self.infer = infer
+        self.name = f"{namespace}.{declaration.__name__}" if namespace else declaration.__name__
+        self.declaration = declaration
         rule = RULES.get(self.name)
         self.types = self._own_types if rule is None else rule.results
-        self.signature: Signature = read_signature(infer, outputs)
+        self.signature: Signature = read_signature(declaration, outputs)
         self.differentiable = facts.get("differentiable", True)
         self.no_gradient = frozenset(facts.get("no_gradient", ()))
         self.random = facts.get("random", False)
@@ -66,13 +66,13 @@ class Op(Generic[P, R]):
         self.gradient_rule: Callable[..., Any] | None = None
         self.inference_rule: Callable[..., Any] | None = None
         self.traits = Traits()
-        self.__doc__ = infer.__doc__
+        self.__doc__ = declaration.__doc__
         self._inferred: dict[object, tuple[TensorType, ...]] = {}
         names = {*self.signature.inputs, *self.signature.outputs}
         if self.name in OPS:
             raise OpError(f"operator {self.name!r} is declared twice")
         if namespace and not namespace.isidentifier():
-            raise OpError(f"{infer.__name__}: the namespace {namespace!r} is no Python name")
+            raise OpError(f"{declaration.__name__}: the namespace {namespace!r} is no Python name")
         if unknown := facts.keys() - OpFacts.__annotations__.keys():
             raise TypeError(f"op() got an unexpected keyword argument {min(unknown)!r}")
         taken = names & {f"d{name}" for name in self.signature.outputs}
@@ -87,7 +87,7 @@ class Op(Generic[P, R]):
         OPS[self.name] = self
 
     def __repr__(self) -> str:
-        call = without_annotations(python_signature(self.infer, self.signature.outputs))
+        call = without_annotations(python_signature(self.declaration, self.signature.outputs))
         on = "" if set(self.signature.inputs) - self.signature.defaults.keys() else ".on(program)"
         return f"ops.{self.name}{on}{call} -> {', '.join(self.signature.outputs)}"  # `help` shows 100 characters
 
@@ -95,7 +95,7 @@ class Op(Generic[P, R]):
 
         def __getattr__(self, name: str) -> Any:
             if name == "__signature__":  # `inspect`, help and notebooks read it; the class has its own
-                return python_signature(self.infer, self.signature.outputs)
+                return python_signature(self.declaration, self.signature.outputs)
             raise AttributeError(f"the operator {self.name!r} has no attribute {name!r}")
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -245,7 +245,8 @@ class Op(Generic[P, R]):
         """Return the types that the declared function infers, for operators of plugins."""
         block = Block()
         values = [None if type is None else Value(block, "", type) for type in inputs]
-        made = cast("TensorType | tuple[TensorType, ...]", self.infer(*values, **self.signature.spelled(attributes)))  # pyright: ignore[reportCallIssue]: the signature was read from infer itself
+        declaration: Callable[..., TensorType | tuple[TensorType, ...]] = self.declaration
+        made = declaration(*values, **self.signature.spelled(attributes))
         return (made,) if isinstance(made, TensorType) else tuple(made)
 
     def _checked_rule(self, rule: Callable[..., Any], what: str, more: set[str]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""The schema of an operator, read from the signature of the function that infers its types."""
+"""The schema of an operator, read from the signature of the function that declares it."""
 
 from __future__ import annotations
 
@@ -148,19 +148,19 @@ class Signature:
         return _converted(spec.parameter, spec, kwargs[spec.parameter])
 
 
-def read_signature(infer: Callable[..., Any], outputs: tuple[str, ...]) -> Signature:
+def read_signature(declaration: Callable[..., Any], outputs: tuple[str, ...]) -> Signature:
     """Return the schema that a function's signature declares; raise OpError if it is invalid."""
-    taken, annotations = parameters_of(infer), infer.__annotations__
+    taken, annotations = parameters_of(declaration), declaration.__annotations__
     if not all(isinstance(annotation, str) for annotation in annotations.values()):
-        raise OpError(f"{infer.__name__}: begin its module with `from __future__ import annotations`")
+        raise OpError(f"{declaration.__name__}: begin its module with `from __future__ import annotations`")
     return Signature(
-        op=infer.__name__,
+        op=declaration.__name__,
         inputs=taken.inputs,
         defaults={name: default for name, default in taken.defaults.items() if name in taken.inputs},
         numbers=frozenset(name for name in taken.inputs if "Operand" in str(annotations.get(name))),
         variadic=taken.variadic,
         attributes=dict(
-            _attribute(infer.__name__, name, annotations.get(name), taken.defaults.get(name, _REQUIRED))
+            _attribute(declaration.__name__, name, annotations.get(name), taken.defaults.get(name, _REQUIRED))
             for name in taken.attributes
         ),
         outputs=outputs,
@@ -168,11 +168,11 @@ def read_signature(infer: Callable[..., Any], outputs: tuple[str, ...]) -> Signa
     )
 
 
-def python_signature(infer: Callable[..., Any], outputs: tuple[str, ...]) -> inspect.Signature:
+def python_signature(declaration: Callable[..., Any], outputs: tuple[str, ...]) -> inspect.Signature:
     """Return the signature of a call for users, with named outputs and states as defaults of operands."""
     import inspect
 
-    declared = inspect.signature(infer)
+    declared = inspect.signature(declaration)
     parameters = [
         parameter.replace(default=_StandsIn()) if parameter.default is STATE_MARK else parameter
         for parameter in declared.parameters.values()

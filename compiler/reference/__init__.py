@@ -213,7 +213,7 @@ def _never(op: Op[..., Any], rule: Callable[..., Any]) -> set[str]:
 
 def _input(op: Op[..., Any], position: int) -> str:
     name = op.signature.inputs[position]
-    annotation = op.infer.__annotations__[name]
+    annotation = op.declaration.__annotations__[name]
     if op.signature.variadic and position == len(op.signature.inputs) - 1:
         return f"*{name}: {annotation}"
     default = op.signature.defaults.get(name, op)
@@ -223,7 +223,7 @@ def _input(op: Op[..., Any], position: int) -> str:
 
 
 def _attribute(op: Op[..., Any], name: str, spec: AttributeSpec) -> str:
-    shown = f"{name}: {op.infer.__annotations__[name]}"
+    shown = f"{name}: {op.declaration.__annotations__[name]}"
     return shown if spec.required else f"{shown} = {spec.default!r}"
 
 
@@ -249,7 +249,7 @@ def _name(entry: Entry) -> str:
 
 
 def _module(entry: Entry) -> str:
-    return entry.infer.__module__ if isinstance(entry, Op) else entry.__module__
+    return entry.declaration.__module__ if isinstance(entry, Op) else entry.__module__
 
 
 def _family(entry: Entry) -> str:

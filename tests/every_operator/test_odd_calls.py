@@ -44,7 +44,7 @@ ATTRIBUTES: dict[str, list[Any]] = {
 
 OF_METRICS = [metrics.accuracy, metrics.top_k_accuracy, metrics.confusion_matrix, metrics.f1, metrics.perplexity]
 OF_METRICS += [metrics.auc, metrics.mean, metrics.root_mean_squared_error, metrics.r2]
-EVERY = [*((name, op.infer, op) for name, op in OPS.items()), *((name, f, f) for name, f in SPELLED.items())]
+EVERY = [*((name, op.declaration, op) for name, op in OPS.items()), *((name, f, f) for name, f in SPELLED.items())]
 EVERY += [(f.__name__, f, f) for f in OF_METRICS]
 
 

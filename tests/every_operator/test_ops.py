@@ -38,7 +38,7 @@ def test_an_operator_has_a_docstring_a_sample_a_kernel_and_a_large_sample(op: Op
     audit_op(op)
     assert op.__doc__
     assert op.name in {sample.op for sample in SAMPLES}, f"add a line for {op.name} to tests/samples/__init__.py"
-    family = op.infer.__module__.removeprefix("registry.ops.")
+    family = op.declaration.__module__.removeprefix("registry.ops.")
     assert op.name in KERNELS, f"add a kernel for {op.name} to {family}.py in runtime/engines/reference/kernels"
     assert op.name in {sample.op for sample in LARGE} | {"constant", "size", "iteration_step"}, (
         "these have nothing large"

@@ -37,7 +37,7 @@ def folded(op: pb.OpDesc, call: Call) -> list[Tensor] | None:
     if op.type == "transpose":
         return None  # a matter of order, which costs nothing
     origins = tuple(dict.fromkeys(state for x in operands for state in x.origins))
-    rearranges = declared.infer.__module__ == REARRANGING and _is_no_larger(call)
+    rearranges = declared.declaration.__module__ == REARRANGING and _is_no_larger(call)
     if origins and not rearranges and not any(map(is_adapter, origins)):  # adapters are added to their weights
         return None
     if sum(type.nbytes for type in call.types) > MAX_CONSTANT_BYTES and not origins:
