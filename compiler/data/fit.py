@@ -57,6 +57,9 @@ _TIME: Final = re.compile(r"\d{1,3}:\d\d(:\d\d(\.\d+)?)?")
 _DATE: Final = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{4}/\d\d?/\d\d?")
 """Dates in the most common notations."""
 
+_CODE: Final = re.compile(r"\s*0\d+\s*$")
+"""A whole number with zeros in front, which may be a code."""
+
 _FOR_NUMBERS: Final = ("mean", "median")
 """Replacements of missing values that only numbers have."""
 
@@ -151,6 +154,8 @@ def _values(
     numbers = flags_of(name, raw) if flags else raw
     whole, standard = name in options.names["whole"], name in options.names["standardise"]
     transform = next((option for option in ("log", "quantile") if name in options.names[option]), "")
+    if not flags:
+        _say_zeros(name, raw, row_name)
     if not whole and not standard and not transform:
         _say_rounded(name, numbers, row_name)
     indicated = name in options.names["indicate"] and (not whole or bool(transform))
@@ -400,6 +405,18 @@ def _number_fill(name: str, fill: str | float, *, whole: bool) -> float:
             f"{fill!r}{'; each column has an option of its own' if '=' in str(fill) else ''}"
         ) from None
     return exact
+
+
+def _say_zeros(name: str, raw: Array, row_name: Callable[[int], str]) -> None:
+    """Warn of numbers with zeros in front, which may be codes, such as those of towns."""
+    if raw.dtype.kind in "biuf":
+        return
+    row = next((row for row, text in enumerate(raw) if isinstance(text, str) and _CODE.match(text)), None)
+    if row is not None:
+        _log.warning(
+            "%r has numbers with zeros in front, which are lost, %s in %s the first; %s makes classes of them",
+            *(name, raw[row].strip(), row_name(row), _option("class", name)),
+        )
 
 
 def _say_rounded(name: str, raw: Array, row_name: Callable[[int], str]) -> None:

@@ -510,6 +510,18 @@ def test_whole_numbers_stay_what_they_are_or_it_is_said(here, caplog):
         ]
 
 
+def test_zeros_in_front_of_numbers_are_not_lost_without_a_word(here, caplog):
+    Path("towns.csv").write_text("zip,y\n1234,1\n00123,2\n0.5,3\n")
+    assert pack(source="towns.csv") == 0
+    assert load_file("rows.safetensors")["zip"].tolist() == [1234, 123, 0.5]
+    told = "'zip' has numbers with zeros in front, which are lost, 00123 in line 3 the first; "
+    assert caplog.messages[0] == f"{told}--class zip makes classes of them"
+    caplog.clear()
+    for source, options in (("towns.csv", {"classes": ["zip"]}), ({"a": ["0", "10"], "b": [0, 1]}, {})):
+        prograd.data.pack(source, "rows.safetensors", force=True, **options)
+        assert caplog.messages == []
+
+
 OPTIONS_THAT_ARE_NONE = [
     ({"clases": ["a"]}, "pack: there is no option 'clases'; did you mean 'classes'?"),
     ({"split": 0.8}, 'pack: split=0.8: give it as split={"train": 0.8, "test": 0.2}'),
