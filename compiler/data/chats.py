@@ -55,11 +55,15 @@ class ChatOptions:
 
 
 class Text(NamedTuple):
-    """The codes of a text, and which of them count; `goes_on` for one that further rows go on with."""
+    """The codes of a text, or of a part of it, and which of them count.
+
+    `goes_on` is True for a text that further rows go on with; `behind` is the label of the last position.
+    """
 
     codes: list[int]
     counts: list[bool]
     goes_on: bool
+    behind: int = IGNORED
 
 
 class Rows(NamedTuple):
@@ -174,9 +178,14 @@ class _Encoder:
         return Text(codes, counts, goes_on)
 
     def _counted(self, text: str, spans: Sequence[tuple[int, int]]) -> tuple[list[int], list[bool]]:
-        """Return the codes of a text, and which of them have a character within the spans."""
+        """Return the codes of a text, and which of them have a character within the spans.
+
+        Tokenizers that trim ranges give a code of spaces only an empty range, at the end of its spaces.
+        """
         codes, ranges = self._tokenizer.spans(text)
-        return codes, [any(at < stop and end > start for start, stop in spans) for at, end in ranges]
+        return codes, [
+            any((at < stop or at == end == stop) and end > start for start, stop in spans) for at, end in ranges
+        ]
 
 
 def given_texts(source: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -228,12 +237,17 @@ def parts_of(options: ChatOptions, count: int) -> dict[str, list[int]]:
 
 
 def _cut(text: Text, length: int) -> Iterator[Text]:
-    """Yield the parts of a text that are rows, each of two codes or more; only a plain text has several."""
+    """Yield the parts of a text that are rows, each of two codes or more; only a plain text has several.
+
+    The last position of a part has the first code of the next part as its label, so a part of one code is left out.
+    """
     starts = range(0, len(text.codes), length) if text.goes_on else (0,)
     for start in starts:
-        codes = text.codes[start : start + length]
+        end = start + length
+        codes = text.codes[start:end]
+        is_followed = text.goes_on and end < len(text.codes) and text.counts[end]
         if len(codes) > 1:
-            yield Text(codes, text.counts[start : start + length], text.goes_on)
+            yield Text(codes, text.counts[start:end], text.goes_on, text.codes[end] if is_followed else IGNORED)
 
 
 def _together(texts: Sequence[Text], length: int) -> list[list[Text]]:
@@ -263,7 +277,7 @@ def _arrays(rows: Sequence[Sequence[Text]], length: int) -> dict[str, Array]:
             here, size = slice(at, at + len(text.codes)), len(text.codes)
             codes[row, here], segments[row, here], positions[row, here] = text.codes, number, np.arange(size)
             following = np.where(text.counts[1:], text.codes[1:], IGNORED)
-            labels[row, at : at + size - 1] = following
+            labels[row, at : at + size] = [*following, text.behind]
             at += size
     return {"codes": codes, "labels": labels, "segments": segments, "positions": positions}
 

@@ -66,8 +66,27 @@ def test_a_plain_text_counts_whole_and_goes_on_in_further_rows(folder: Path):
     assert len(found["codes"]) > 3
     whole = np.concatenate([row[row > 0] for row in found["codes"]])
     assert decoded(folder, whole) == "the capital of belgium is brussels . " * 20 + "<|end|>"
-    counted = [int((row != -100).sum()) for row in found["labels"]]
-    assert counted[:-1] == [15] * (len(counted) - 1)
+    labels = np.concatenate([row[row != -100] for row in found["labels"]])
+    np.testing.assert_array_equal(labels, whole[1:])  # the first code of a row is a label of the row before it
+
+
+@pytest.mark.parametrize("together", [(), ("--together",)])
+def test_a_last_code_that_has_no_row_of_its_own_is_a_label(folder: Path, together: tuple[str, ...]):
+    text = "the capital of belgium is brussels . " * 20
+    ids = tokenizer(folder).encode(text).ids  # type: ignore[attr-defined]
+    found = packed(lines({"text": text}), "--length", str(len(ids)), *together)
+    assert found["codes"].tolist() == [ids]
+    assert found["labels"].tolist() == [[*ids[1:], 1]]  # 1 ends a text
+
+
+def test_spaces_at_the_end_count_where_a_tokenizer_trims_ranges(folder: Path):
+    made = json.loads((folder / "tokenizer.json").read_text())
+    made["post_processor"] = {
+        "type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True,
+    }  # fmt: skip
+    (folder / "tokenizer.json").write_text(json.dumps(made))
+    found = packed(lines({"prompt": "what is", "completion": " the capital .  "}), "--length", "32")
+    assert decoded(folder, found["labels"][0]) == " the capital .  <|end|>"
 
 
 def test_an_empty_text_teaches_nothing(folder: Path):
