@@ -12,7 +12,7 @@ from runtime.command_line.results import put_result
 from runtime.command_line.streams import is_terminal, put, put_part
 from runtime.commands.loaded import run_with_states
 from runtime.commands.settings import chosen_settings
-from runtime.errors import DataError
+from runtime.errors import DataError, UsageError
 from runtime.language.choices import Choices, choices_of
 from runtime.language.texts import MOST_NEW, Answer, Texts
 from runtime.memory.limit import peak_rss
@@ -21,6 +21,7 @@ from runtime.runs.run import Run
 
 def chat(options: argparse.Namespace) -> int:
     """Answer each line of stdin, or the message of the options; write the texts as they come."""
+    _require_words(options)
     start = perf_counter()
     chosen, options.settings = chosen_settings(options.settings), []
     draws, options.seed = options.seed, None  # of the texts, and not of the program
@@ -36,6 +37,16 @@ def chat(options: argparse.Namespace) -> int:
     fields = [("codes", codes), ("wall", f"{perf_counter() - start:.3f}"), ("rss", peak_rss())]
     put_result(options, "OK", fields)
     return EXIT_DONE
+
+
+def _require_words(options: argparse.Namespace) -> None:
+    """Raise UsageError for options that would have no effect."""
+    if options.message is not None and not options.message.strip():
+        raise UsageError("--message: the text is empty: give at least one word")
+    if "" in options.stop:
+        raise UsageError("--stop: the text is empty: give at least one character")
+    if options.plain and options.system is not None:
+        raise UsageError("--system begins a conversation, and --plain goes on with a text: leave one of them out")
 
 
 def _talk(options: argparse.Namespace, run: Run, texts: Texts, choices: Choices) -> int:

@@ -422,15 +422,14 @@ class Run:
             tokenizer: the folder of the tokenizer; by default that of the model, from the folder of the program.
             **choices: temperature, top_k, top_p, repetition_penalty and seed, as docs/language-models.md has them.
 
-        Raises UsageError for a program that is no language model, an unknown choice or a missing package, DataError
-        for another tokenizer, or a prompt that there is no room for.
+        Raises UsageError for a program that is no language model, an unknown choice, an empty stop text, a
+        conversation beside plain=True or a missing package, DataError for another tokenizer, a turn without a known
+        role and content, or a prompt that there is no room for.
         """
         from runtime.language.chatting import chat  # few runs write texts
 
-        asked = prompt if plain or not isinstance(prompt, str) else [{"role": "user", "content": prompt}]
-        folder = None if tokenizer is None else Path(tokenizer)
-        stops = [stop] if isinstance(stop, str) else stop
-        return chat(self.session, asked, Path(self._folder), folder, most=most, stop=stops, choices=choices)
+        folder, beside = None if tokenizer is None else Path(tokenizer), Path(self._folder)
+        return chat(self.session, prompt, beside, folder, most=most, stop=stop, plain=plain, choices=choices)
 
     def _named(self, given: Any) -> Any:
         """Return arrays by feed with the program's names as keys, and anything else as it is."""

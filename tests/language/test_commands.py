@@ -210,6 +210,47 @@ def test_a_prompt_without_room_and_other_programs_are_refused(home: Path):
     )
 
 
+def test_arguments_of_an_answer_that_would_have_no_effect_are_refused(home: Path):
+    assert compiler(["import", "lm", "m", "-o", "net.pb"]) == 0
+    run = prograd.load("net.pb")
+    turn = {"role": "user", "content": "who"}
+    mistakes = [
+        (DataError, {"prompt": []},
+         "chat: messages is no list of turns, as in [{'role': 'user', 'content': 'Hello'}]"),
+        (DataError, {"prompt": [turn, {"role": "robot", "content": "who"}]},
+         "chat: turn 2 has the role 'robot'; a role is one of system, user, assistant"),
+        (DataError, {"prompt": [{"role": "user", "text": "who"}]}, "chat: turn 1 has no content of text"),
+        (UsageError, {"prompt": [turn], "plain": True},
+         "chat: plain=True goes on with a text, and the prompt is a conversation; leave plain out"),
+        *((UsageError, {"prompt": "who", "most": most}, f"chat: most={most!r} is not a whole number from 0 on")
+          for most in (-1, 2.5, True, "3")),
+        *((UsageError, {"prompt": "who", "stop": stop},
+           f"chat: stop={stop!r} is neither a text nor a list of texts, each of a character or more")
+          for stop in ("", ["a", ""], [5], 5, None)),
+    ]  # fmt: skip
+    for kind, given, sentence in mistakes:
+        assert told(kind, lambda given=given: run.chat(**given)) == sentence  # type: ignore[misc]
+    assert list(run.chat((turn,), most=3)) == list(run.chat("who", most=3))
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--message", " "], "--message: the text is empty: give at least one word"),
+        (["--stop", ""], "--stop: the text is empty: give at least one character"),
+        (["--plain", "--system", "short"],
+         "--system begins a conversation, and --plain goes on with a text: leave one of them out"),
+    ],
+)  # fmt: skip
+def test_options_of_a_conversation_that_would_have_no_effect_are_refused(
+    home: Path, capsys: pytest.CaptureFixture[str], words: list[str], sentence: str
+):
+    assert compiler(["import", "lm", "m", "-o", "net.pb"]) == 0
+    capsys.readouterr()
+    assert runtime(["chat", "net.pb", *words]) == 2
+    assert capsys.readouterr().err.strip() == f"runtime: {sentence}"
+
+
 def test_all_weights_are_trained_beside_adapters(home: Path, capsys: pytest.CaptureFixture[str]):
     assert compiler(["import", "lm", "m", "--train", "*", "--lora", "q_proj:r=2", "-o", "net.pb"]) == 0
     weights, trained = re.findall(r"weights=(\d+) trained=(\d+)", capsys.readouterr().out)[0]
