@@ -31,6 +31,9 @@ from runtime.language.tokenizer import HALF, Tokenizer, is_unicode, stop_code
 from runtime.philox import permutation
 from runtime.rows.encoding.csv_rows import read_regular, text_of
 
+KINDS: Final = (("messages",), ("prompt", "completion"), ("text",))
+"""The keys of each kind of line."""
+
 OPEN_ROWS: Final = 256
 """The number of newest rows that are searched for space."""
 
@@ -139,6 +142,11 @@ class _Encoder:
 
     def text(self, where: str, given: Mapping[str, Any]) -> Text:
         """Return the codes of a line of JSON; `where` is its place, for errors."""
+        kinds = [names[0] for names in KINDS if not given.keys().isdisjoint(names)]
+        if len(kinds) > 1:
+            raise DataError(
+                f"{where}: there is {kinds[0]}, and {kinds[1]} too; a line has one of them, so leave one out"
+            )
         if "messages" in given:
             return self._conversation(where, require_conversation(given["messages"], where))
         if "prompt" in given or "completion" in given:

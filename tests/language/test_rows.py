@@ -70,6 +70,24 @@ def test_a_plain_text_counts_whole_and_goes_on_in_further_rows(folder: Path):
     np.testing.assert_array_equal(labels, whole[1:])  # the first code of a row is a label of the row before it
 
 
+@pytest.mark.parametrize(
+    ("row", "kinds"),
+    [
+        ({"messages": TALK, "text": "the capital"}, ("messages", "text")),
+        ({"text": "the capital", "prompt": "what", "completion": "who"}, ("prompt", "text")),
+        ({"messages": TALK, "prompt": "what"}, ("messages", "prompt")),
+    ],
+)
+def test_a_line_with_texts_of_two_kinds_is_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str], row: dict[str, object], kinds: tuple[str, str]
+):
+    words = ["data", "pack", lines(row), "--chat", "m", "--length", "32", "-o", "rows.safetensors"]
+    assert main(words) != 0
+    assert capsys.readouterr().err.strip() == (
+        f"compiler: t.jsonl, line 1: there is {kinds[0]}, and {kinds[1]} too; a line has one of them, so leave one out"
+    )
+
+
 @pytest.mark.parametrize("together", [(), ("--together",)])
 def test_a_last_code_that_has_no_row_of_its_own_is_a_label(folder: Path, together: tuple[str, ...]):
     text = "the capital of belgium is brussels . " * 20
