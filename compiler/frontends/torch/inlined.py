@@ -10,6 +10,8 @@ import operator
 from collections.abc import Callable
 from typing import Any, Final
 
+from compiler.frontends.torch.nodes import REGION
+
 HIDDEN_WRITES: Final = ("batch_norm", "instance_norm")
 """Words in the names of operators that write buffers, although their schemas do not say so."""
 
@@ -29,7 +31,7 @@ def is_inlined(graph: Any, is_missing: Callable[[Any], bool]) -> bool:
 
 def _region(node: Any) -> Any:
     """Return the graph of a region in which no gradient is recorded; None for other nodes."""
-    if str(node.target) != "wrap_with_set_grad_enabled":
+    if str(node.target) != REGION:
         return None
     return getattr(node.graph.owning_module, node.args[1].target).graph
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from compiler.frontends.torch.nodes import written
+from compiler.frontends.torch.nodes import REGION, has_fractions, written
 
 
 def keep_regions(torch: Any, graph: Any) -> None:
@@ -17,11 +17,11 @@ def keep_regions(torch: Any, graph: Any) -> None:
     for owner, node in list(_regions(graph)):
         inner = getattr(owner, node.args[1].target)
         for operand in [x for x in inner.graph.nodes if x.op == "placeholder"]:
-            if _has_fractions(operand) and not any(_writes(user, operand) for user in operand.users):
+            if has_fractions(operand) and not any(_writes(user, operand) for user in operand.users):
                 _detach(torch, inner.graph, operand, after=operand)
         [*_, output] = inner.graph.nodes
         for result in output.all_input_nodes:
-            if _has_fractions(result):
+            if has_fractions(result):
                 _detach(torch, inner.graph, result, only=output)
         inner.recompile()
 
@@ -30,13 +30,8 @@ def _regions(graph: Any) -> Iterator[tuple[Any, Any]]:
     """Yield each node that runs a region without gradients, with the module of its graph."""
     for module in graph.graph_module.modules():
         for node in getattr(getattr(module, "graph", None), "nodes", ()):
-            if str(node.target) == "wrap_with_set_grad_enabled" and node.args[0] is False:
+            if str(node.target) == REGION and node.args[0] is False:
                 yield module, node
-
-
-def _has_fractions(node: Any) -> bool:
-    value = node.meta.get("val")
-    return hasattr(value, "dtype") and value.dtype.is_floating_point
 
 
 def _writes(user: Any, operand: Any) -> bool:

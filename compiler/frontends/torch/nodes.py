@@ -12,6 +12,16 @@ from compiler.frontends.elements import cast_to
 SQUEEZES: Final = {"aten.squeeze.default", "aten.squeeze.dim", "aten.squeeze.dims"}
 """Operators that drop axes of one element, which are there for other sizes."""
 
+REGION: Final = "wrap_with_set_grad_enabled"
+"""The name of the operator that runs a region in which gradients are recorded, or are not."""
+
+
+def has_fractions(node: Any) -> bool:
+    """Return True if a value of a node is a tensor of floats."""
+    values = node.meta.get("val")
+    each = values if isinstance(values, tuple | list) else [values]
+    return any(getattr(getattr(x, "dtype", None), "is_floating_point", False) for x in each)
+
 
 def require_contiguous(node: Any, name: str) -> None:
     """Raise CompileError for an operator that reads places in memory of a tensor that is laid out otherwise."""

@@ -10,11 +10,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from compiler.errors import CompileError
-from compiler.frontends.torch.nodes import written
+from compiler.frontends.torch.nodes import REGION, has_fractions, written
 from compiler.frontends.torch.places import place_of
-
-REGION: Final = "wrap_with_set_grad_enabled"
-"""The operator of a region in which gradients are recorded, or not."""
 
 LEAF: Final = "leaf"
 """A parameter, whose writes the signature of the graph has."""
@@ -54,7 +51,7 @@ def _visit(graph: Any, known: Mapping[str, str], *, records: bool) -> list[str]:
             if has.get(base.name) == INNER and (is_hidden or not records):
                 raise CompileError(_refusal(node))
             has[base.name] = has.get(base.name) or (INNER if records and _any(node, has) else "")
-        is_recorded = records and str(node.target) not in DETACHING and _has_fractions(node) and _any(node, has)
+        is_recorded = records and str(node.target) not in DETACHING and has_fractions(node) and _any(node, has)
         has[node.name] = INNER if is_recorded else ""
     return []
 
@@ -69,12 +66,6 @@ def _visit_region(node: Any, has: Mapping[str, str]) -> str:
 
 def _any(node: Any, has: Mapping[str, str]) -> bool:
     return any(has.get(x.name) for x in node.all_input_nodes)
-
-
-def _has_fractions(node: Any) -> bool:
-    values = node.meta.get("val")
-    each = values if isinstance(values, tuple | list) else [values]
-    return any(getattr(getattr(x, "dtype", None), "is_floating_point", False) for x in each)
 
 
 def _base(x: Any) -> tuple[Any, bool]:
