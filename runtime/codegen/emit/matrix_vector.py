@@ -97,7 +97,8 @@ def column_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
     left = [
         x for x in node.inputs[:1] if x not in node.inputs[1:] and has_rows_apart(kernel, x, shape.m, shape.left[0])
     ]
-    row_tiles = row_tiles_of_indices(kernel, whole, left) if is_plain else None
+    read = {x for each in (node, *kernel.group.prologue) for x in each.inputs}
+    row_tiles = row_tiles_of_indices(kernel, whole, left, read.difference(left)) if is_plain else None
     cost = prod(around) * shape.m * shape.n * shape.k * DOT_PRODUCT_CYCLES
     return KernelSteps((KernelStep(write, prod(around) * parts, cost, row_tiles=row_tiles),))
 

@@ -86,8 +86,10 @@ def _row_tiles(kernel: GroupKernel, shape: ProductShape, partition: Partition) -
         )
     if partition.columns.pieces > 1 or partition.rows.size != partition.rows.last or kernel.group.domain[0] != shape.m:
         return None
-    own = left != right and has_rows_apart(kernel, left, shape.m, shape.left[0])
-    return row_tiles_of_indices(kernel, partition.rows.pieces, (left,) if own else (), whole=right)
+    if left != right and has_rows_apart(kernel, left, shape.m, shape.left[0]):
+        return row_tiles_of_indices(kernel, partition.rows.pieces, (left,), whole=(right,))
+    computed = {x for node in kernel.group.prologue for x in node.inputs}
+    return row_tiles_of_indices(kernel, partition.rows.pieces, whole={left, right, *computed})
 
 
 class _Emission:

@@ -6,7 +6,7 @@ A thread that computes a row tile of one layer may continue with the same tile o
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from math import prod
 from typing import Final
 
@@ -19,16 +19,17 @@ IMAGE_AXES: Final = 4
 
 
 def row_tiles_of_indices(
-    kernel: GroupKernel, count: int, others: Iterable[str] = (), whole: str = ""
+    kernel: GroupKernel, count: int, others: Iterable[str] = (), whole: Collection[str] = ()
 ) -> RowTiles | None:
     """Return `count` equal ranges of the positions of a group's domain in row-major order.
 
     Return None unless they write their own rows. They read their own rows of operands with a position for each of the
-    domain, or for each of its first axes, and of `others`. They read all rows of `whole`.
+    domain, or for each of its first axes, and of `others`. They read all rows of `whole`: the extents of these may be
+    those of the domain by chance, as in products of square matrices.
     """
     if not kernel.group.domain or not all(_has_rows(kernel, name) for name in kernel.stored):
         return None
-    own = [name for name in kernel.table if name != whole and _has_rows(kernel, name)]
+    own = [name for name in kernel.table if name not in whole and _has_rows(kernel, name)]
     return row_tiles(kernel, count, kernel.group.domain[0], [*others, *own])
 
 
