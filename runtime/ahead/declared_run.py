@@ -13,7 +13,7 @@ from prograd_proto.states import held, trains
 from runtime.entries import BoundEntry
 from runtime.runs.checkpoints.checkpoint import about_run
 from runtime.runs.metrics import scalar_fetches
-from runtime.runs.watching.judge import STOP
+from runtime.runs.watching.judge import STOP, judges
 
 NONE: Final = -1
 
@@ -78,6 +78,14 @@ class _Run:
         stops = [STOP] if self.desc.HasField("keep_best") else []
         return sorted({plateau.state for plateau in self.desc.plateaus} | {*stops})
 
+    def judged_by(self) -> str:
+        """Return the field of a description that says by which metrics the run judges; "" for none."""
+        keep, highest = self.desc.keep_best, pb.DIRECTION_MAX
+        plateaus = [(each.state, each.metric, each.direction == highest) for each in self.desc.plateaus]
+        kept = (keep.metric, keep.direction == highest) if self.desc.HasField("keep_best") else None
+        found = judges(plateaus, kept)
+        return f',"judged_by":{json.dumps(found, sort_keys=True, separators=(",", ":"))}' if found else ""
+
     def plateau(self, plateau: pb.PlateauDesc) -> list[int]:
         """Return the row of a plateau; see `prograd_plateau`."""
         metric, is_evaluated = self.metric(plateau.metric)
@@ -130,7 +138,7 @@ def run_table(
     if desc.stop_after_setting:
         patience = pb.NumberDesc(setting=desc.stop_after_setting)
     watches = run.watches()
-    about, end = about_run(program, program_sha256(program))
+    (about, end), judged = about_run(program, program_sha256(program)), run.judged_by()
     return [
         *(max(train, 0), run.count(train), max(evaluate, 0), run.count(evaluate)),
         *((desc.evaluate.every or 1) if evaluate >= 0 else 0, desc.epochs or 1, program.data.shuffle),
@@ -143,7 +151,13 @@ def run_table(
         *(run.fetch(train, "loss"), run.fetch(evaluate, "loss")),
         max((len(bound.feeds) for bound in bounds), default=0),
         max((len(bound.block.fetches) for bound in bounds), default=0),
-        *(said(why) if why else NONE, said(about), said(end), _most_bytes(run, len(about) + len(end))),
+        *(
+            said(why) if why else NONE,
+            said(about),
+            said(end),
+            said(judged),
+            _most_bytes(run, len(about + end + judged)),
+        ),
     ]
 
 

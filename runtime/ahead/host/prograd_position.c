@@ -118,6 +118,7 @@ void prograd_put_position(prograd_sink *s, const prograd_course *course) {
   else prograd_put(s, "null");
   put_field(s, ",\"closed\":", p->closed), put_field(s, ",\"epoch\":", p->epoch);
   prograd_put(s, ",\"evaluation\":"), put_metrics(s, self, evaluate, p->evaluation, p->has_evaluation);
+  prograd_put(s, prograd_text(self, course->run->judged_by));
   prograd_put(s, ",\"metrics\":"), put_metrics(s, self, train, p->metrics, p->has_metrics);
   put_field(s, ",\"rows\":", p->rows), prograd_put(s, ",\"rows_sha256\":{");
   if (course->evaluated)

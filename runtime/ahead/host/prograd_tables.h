@@ -55,7 +55,7 @@ typedef struct { /* the run that a program declares: numbers of entries, and of 
   prograd_number patience, min_delta;
   int64_t plateaus, plateau_count, watches, watch_count, stop_watch; /* names of watches, in order */
   int64_t train_loss, evaluate_loss, most_feeds, most_fetches, unsupported;
-  int64_t about, about_end, about_bytes; /* of the description in a checkpoint: its parts, and most bytes */
+  int64_t about, about_end, judged_by, about_bytes; /* of the description in a checkpoint: parts, and most bytes */
 } prograd_run_table;
 
 typedef struct { /* a check: its sentence; and where a feed (or -1) has the number, the parts of another one */

@@ -17,7 +17,7 @@ const COLUMNS = { // numbers of 64 bits, and after the bar those of 32 bits
   checks: "size|group why feed before between after",
   run: "train train_count evaluate evaluate_count every epochs shuffle window remainder best_metric best_of_evaluation " +
     "higher restores best_checkpoints patience_setting patience min_delta_setting min_delta plateaus plateau_count watches " +
-    "watch_count stop_watch train_loss evaluate_loss most_feeds most_fetches unsupported about about_end about_bytes|",
+    "watch_count stop_watch train_loss evaluate_loss most_feeds most_fetches unsupported about about_end judged_by about_bytes|",
   restored: "at bytes constant|",
 };
 const ARRAYS = { bool: Uint8Array, uint8: Uint8Array, int32: Int32Array, int64: BigInt64Array, float32: Float32Array,

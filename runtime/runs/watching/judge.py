@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -38,15 +39,22 @@ def is_still_stopped(plan: Plan, position: Position) -> bool:
     return position.stopped and 0 < plan.stop.patience() <= position.stale
 
 
+def judges(plateaus: Iterable[tuple[str, str, bool]], keep: tuple[str, bool] | None) -> dict[str, str]:
+    """Return the metric and the better direction of each watch of (state, metric, higher), and under "" of `keep`."""
+    made = {state: _by(metric, higher=higher) for state, metric, higher in plateaus}
+    return made if keep is None else made | {"": _by(keep[0], higher=keep[1])}
+
+
 def begin_judging(plan: Plan, position: Position) -> None:
     """Forget best states and values that were judged by other metrics than those of the plan, and warn of lost states.
 
     A callback of an earlier call may have kept them, which this call has not, or has for another metric.
     """
     keep = plan.keep_best
-    asked = {plateau.state: _by(plateau.metric, higher=plateau.higher) for plateau in plan.plateaus}
-    if keep is not None:
-        asked[""] = _by(keep.metric, higher=keep.direction == pb.DIRECTION_MAX)
+    asked = judges(
+        [(plateau.state, plateau.metric, plateau.higher) for plateau in plan.plateaus],
+        None if keep is None else (keep.metric, keep.direction == pb.DIRECTION_MAX),
+    )
     before = position.judged_by
     if asked.get("", "") != before.get("", asked.get("", "")):
         _forget_best(position, before.get(""), asked.get(""))
