@@ -70,10 +70,11 @@ class FrameColumns:
         for name, column, known, rest in zip(
             self._named("classes"), texts.T, self._classes.categories_, shared, strict=True
         ):
-            unknown = sorted({*column.tolist()}.difference(known.tolist()))
+            classes = {*column.tolist()}
+            unknown = sorted(classes.difference(known.tolist()))
             if unknown and rest is None:
                 warnings.warn(
-                    f"the column {name!r} has {len(unknown)} of {len({*column.tolist()})} classes that the first rows "
+                    f"the column {name!r} has {len(unknown)} of {len(classes)} classes that the first rows "
                     f"lack, the first is {unknown[0]!r}; the network sees none in their rows",
                     UserWarning,
                     stacklevel=7,

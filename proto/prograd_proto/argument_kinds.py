@@ -23,7 +23,7 @@ _Kind: TypeAlias = tuple[Callable[[Any], bool], str]
 """A condition on a value, and the words for values that meet it."""
 
 _UNION: Final = re.compile(r" \| (?![^\[]*\])")
-"""What stands between the parts of a union, outside of brackets."""
+"""The separator between the parts of a union; one within brackets belongs to a part."""
 
 _OF_PYTHON: Final = (TypeError, AttributeError, ValueError, struct.error)
 """Errors that Python and NumPy raise for values of other kinds."""
@@ -134,4 +134,4 @@ _KINDS: Final[Mapping[str, _Kind]] = {
     "Value": (_is_tensor, "a tensor of the program"),
     "Callable": (callable, "a function"),
 }
-"""By annotation; those that are not here allow everything."""
+"""Each annotation with the kind that it declares; an argument with another annotation may have any value."""

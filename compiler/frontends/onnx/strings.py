@@ -34,7 +34,7 @@ class Codes:
         return np.array(flat, np.int64).reshape(array.shape)
 
     def texts(self) -> dict[str, str]:
-        """Return the text of a program that has the strings, as JSON; None if it has no string."""
+        """Return the text of a program that has the strings, as JSON; nothing if there are no strings."""
         return {STRINGS_KEY: json.dumps(self.all())} if self._codes else {}
 
     def all(self) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from runtime.codegen.costs import DOT_PRODUCT_CYCLES
 from runtime.codegen.emit.body import body_of
 from runtime.codegen.emit.partition import LEFT, RIGHT, product_shape
 from runtime.codegen.emit.producer import ProductOperands, Stream
-from runtime.codegen.emit.row_tiles import has_rows_apart, row_tiles_of_indices
+from runtime.codegen.emit.row_tiles import row_tiles_of_product
 from runtime.codegen.groups.group_kernel import GroupKernel
 from runtime.codegen.ir import DTYPES, Index, Value
 from runtime.codegen.ir.words import lane, shuffle
@@ -93,12 +93,9 @@ def column_steps(target: Target, kernel: GroupKernel) -> KernelSteps:
                 with f.when(~is_whole):
                     column.rows(at, whole * lanes, rest)
 
-    node, is_plain = kernel.group.nodes[0], not (rest or around or shape.is_transposed)
-    left = [
-        x for x in node.inputs[:1] if x not in node.inputs[1:] and has_rows_apart(kernel, x, shape.m, shape.left[0])
-    ]
-    read = {x for each in (node, *kernel.group.prologue) for x in each.inputs}
-    row_tiles = row_tiles_of_indices(kernel, whole, left, read.difference(left)) if is_plain else None
+    left, right = kernel.group.nodes[0].inputs
+    is_plain = not (rest or around or shape.is_transposed)
+    row_tiles = row_tiles_of_product(kernel, shape, (left, right), whole) if is_plain else None
     cost = prod(around) * shape.m * shape.n * shape.k * DOT_PRODUCT_CYCLES
     return KernelSteps((KernelStep(write, prod(around) * parts, cost, row_tiles=row_tiles),))
 

@@ -15,7 +15,7 @@ from runtime.codegen.emit.body import body_of
 from runtime.codegen.emit.large_products import is_large, large_steps
 from runtime.codegen.emit.partition import Partition, cost_of, partitioned, plan_of, product_shape
 from runtime.codegen.emit.producer import ProductOperands
-from runtime.codegen.emit.row_tiles import has_rows_apart, row_tiles, row_tiles_of_indices
+from runtime.codegen.emit.row_tiles import has_rows_apart, row_tiles, row_tiles_of_product
 from runtime.codegen.groups.group_kernel import GroupKernel
 from runtime.codegen.groups.nodes import Additions
 from runtime.codegen.ir import DTYPES, Index, Value
@@ -86,10 +86,7 @@ def _row_tiles(kernel: GroupKernel, shape: ProductShape, partition: Partition) -
         )
     if partition.columns.pieces > 1 or partition.rows.size != partition.rows.last or kernel.group.domain[0] != shape.m:
         return None
-    if left != right and has_rows_apart(kernel, left, shape.m, shape.left[0]):
-        return row_tiles_of_indices(kernel, partition.rows.pieces, (left,), whole=(right,))
-    computed = {x for node in kernel.group.prologue for x in node.inputs}
-    return row_tiles_of_indices(kernel, partition.rows.pieces, whole={left, right, *computed})
+    return row_tiles_of_product(kernel, shape, (left, right), partition.rows.pieces)
 
 
 class _Emission:

@@ -11,6 +11,7 @@ from math import prod
 from typing import Final
 
 from runtime.codegen.groups.group_kernel import GroupKernel
+from runtime.codegen.kernels.matmul.shape import ProductShape
 from runtime.codegen.kernels.steps import KernelStep, KernelSteps, RowTiles
 from runtime.codegen.rules import Pointwise
 
@@ -31,6 +32,21 @@ def row_tiles_of_indices(
         return None
     own = [name for name in kernel.table if name not in whole and _has_rows(kernel, name)]
     return row_tiles(kernel, count, kernel.group.domain[0], [*others, *own])
+
+
+def row_tiles_of_product(
+    kernel: GroupKernel, shape: ProductShape, operands: tuple[str, str], count: int
+) -> RowTiles | None:
+    """Return `count` equal ranges of the rows of a product's result; see `row_tiles_of_indices`.
+
+    `operands` are the left and the right one. A tile reads its own rows of the left one if they lie one after the
+    other, and of what that is computed from; it reads all rows of the right one.
+    """
+    left, right = operands
+    computed = {name for node in kernel.group.prologue for name in node.inputs}
+    if left == right or not has_rows_apart(kernel, left, shape.m, shape.left[0]):
+        return row_tiles_of_indices(kernel, count, whole={left, right, *computed})
+    return row_tiles_of_indices(kernel, count, (left,), {right, *computed} if shape.computed[1] else {right})
 
 
 def row_tiles(kernel: GroupKernel, count: int, rows: int, reads: Iterable[str], runs: int = 0) -> RowTiles | None:
